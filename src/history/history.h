@@ -1,0 +1,54 @@
+// Runs kept in SQLite. The table `runs` is the one the Python server writes and reads, unchanged; facts it
+// does not know are in our own table `run_facts`, joined by id.
+//
+// Theory of operation: WAL, a busy timeout, short transactions, so that several servers share one file.
+// A history that cannot be used never fails a run: the caller reports the error and goes on. A damaged file
+// is set aside as <name>.damaged-<unix seconds> and a new one begun. One handle may be used by many threads.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct sr_history;
+
+struct sr_history_record {
+        int64_t id;
+        int64_t timestamp_us; // Unix time
+        char *language;
+        char *code; // at most 500 characters of valid UTF-8
+        size_t code_length;
+        char *status;
+        bool has_exit_code;
+        int exit_code;
+        double duration_ms;
+        int64_t stdout_size;
+        int64_t stderr_size;
+        char *facts; // JSON object with the rest of the result (reason, signal, image, …), or NULL
+};
+
+// Opens path, making the file and its directories (0700, the file 0600) when absent; with read_only set
+// nothing is made and a missing file is an empty history. *ret_notice (freed by the caller) is a sentence when
+// a damaged file was set aside, else NULL.
+int sr_history_open(const char *path, bool read_only, struct sr_history **ret, char **ret_notice,
+                    struct sr_error **error);
+struct sr_history *sr_history_close(struct sr_history *history);
+void sr_history_closep(struct sr_history **history);
+#define _cleanup_history_ __attribute__((cleanup(sr_history_closep)))
+
+// Adds one run; code is cut to its first 500 characters here. record->id is ignored. *ret_id may be NULL.
+int sr_history_add(struct sr_history *history, const struct sr_history_record *record, int64_t *ret_id,
+                   struct sr_error **error);
+// The newest limit records, newest first.
+int sr_history_list(struct sr_history *history, int64_t limit, struct sr_history_record **ret, size_t *ret_count,
+                    struct sr_error **error);
+// One record; -ENOENT when there is none.
+int sr_history_get(struct sr_history *history, int64_t id, struct sr_history_record **ret,
+                   struct sr_error **error);
+// Deletes records: all but the newest keep (keep < 0: no such bound), and those older than before_us
+// (0: no such bound). *ret_deleted counts them.
+int sr_history_prune(struct sr_history *history, int64_t keep, int64_t before_us, int64_t *ret_deleted,
+                     struct sr_error **error);
+struct sr_history_record *sr_history_records_free(struct sr_history_record *records, size_t count);

@@ -1,0 +1,65 @@
+// The language catalogue: one JSON file a language, named <language>.json. Adding a language is adding a
+// file. A file with a fault is reported with its name and reason and does not take the others down.
+//
+// {
+//   "description": "Python 3.12",
+//   "image": "python:3.12-slim",
+//   "fallback_images": ["sandbox-runner/python:3"],     optional
+//   "recipe": "python",                                 optional: what `image build` takes
+//   "aliases": ["py", "python3"],                       optional
+//   "extensions": [".py"],
+//   "source": "snippet.py",                             file name in /scratch
+//   "compile": ["g++", "-std=c++17", …],                optional; its presence makes the language compiled
+//   "run": ["python", "/scratch/snippet.py"],           argument vector, no shell
+//   "environment": {"PYTHONUNBUFFERED": "1"},           optional
+//   "limits": {"run": {"memory": "256M", …}, "compile": {…}}   optional, reserved names as in config
+// }
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct sr_language {
+        char *name;            // normalised identifier: lower case
+        char *description;
+        char *image;           // reference
+        char **fallback_images; // NULL-terminated, may be NULL
+        char *recipe;          // may be NULL
+        char **aliases;        // may be NULL
+        char **extensions;     // each with its dot
+        char *source;          // plain file name
+        char **compile;        // NULL: interpreted
+        char **run;
+        char **environment;    // "NAME=value"
+};
+
+struct sr_language_problem {
+        char *path;
+        char *reason;
+};
+
+struct sr_language_catalogue;
+
+// Reads every *.json of the directories (NULL-terminated; a missing directory is no error). A later
+// directory's file replaces an earlier one of the same name. Fails only when memory or a directory cannot be
+// read; faulty files become problems.
+int sr_language_load(char *const *directories, struct sr_language_catalogue **ret, struct sr_error **error);
+struct sr_language_catalogue *sr_language_free(struct sr_language_catalogue *catalogue);
+void sr_language_freep(struct sr_language_catalogue **catalogue);
+#define _cleanup_language_ __attribute__((cleanup(sr_language_freep)))
+
+// By identifier or alias; case and surrounding white space do not matter. NULL when there is none.
+const struct sr_language *sr_language_find(const struct sr_language_catalogue *catalogue, const char *name);
+// By the extension of a file name ("a/b.py"). NULL when none claims it.
+const struct sr_language *sr_language_find_by_path(const struct sr_language_catalogue *catalogue,
+                                                   const char *path);
+// Sorted by name, at indexes 0 to count - 1.
+size_t sr_language_count(const struct sr_language_catalogue *catalogue);
+const struct sr_language *sr_language_at(const struct sr_language_catalogue *catalogue, size_t index);
+size_t sr_language_problem_count(const struct sr_language_catalogue *catalogue);
+const struct sr_language_problem *sr_language_problem_at(const struct sr_language_catalogue *catalogue,
+                                                         size_t index);
+// Lower case without surrounding white space; freed by the caller.
+char *sr_language_normalise(const char *name);

@@ -1,0 +1,127 @@
+// One run: from a request to a result. Knows languages, images, stages, slots, the sandbox and the history;
+// knows no transport. MCP, HTTP and the command line all come through here.
+//
+//   request → validation → slot (or queue) → image → stage by stage in a sandbox → result → history
+//
+// A program that fails is a result, not an error; a refusal is a result too (CONTRACT: status "error",
+// exit_code null, the reason in stderr).
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "config/config.h"
+
+enum sr_run_status { SR_RUN_SUCCESS, SR_RUN_ERROR, SR_RUN_TIMEOUT, SR_RUN_COMPILE_ERROR };
+
+enum sr_run_reason {
+        SR_REASON_EXIT,
+        SR_REASON_SIGNAL,
+        SR_REASON_TIMEOUT,
+        SR_REASON_MEMORY_LIMIT,
+        SR_REASON_OUTPUT_LIMIT,
+        SR_REASON_REFUSED,
+        SR_REASON_CANCELLED,
+        SR_REASON_INTERNAL,
+};
+
+// What is asked for. Everything is copied by the runner.
+struct sr_run_request {
+        const char *language;     // as the client wrote it
+        const char *code;         // may hold NULs
+        size_t code_length;
+        int64_t timeout_s;        // 0: the default
+        const char *image;        // NULL: the language's
+        char *const *arguments;   // extra arguments of the program, may be NULL
+        int stdin_fd;             // -1: empty standard input; borrowed until the run ends. Never handed to the
+                                  // snippet: its bytes are copied into a pipe
+        // Output as it comes (raw bytes, stream 1 or 2), or NULL. Called on the thread that runs.
+        void (*output)(void *context, int stream, const char *bytes, size_t length);
+        void *output_context;
+};
+
+struct sr_run_stage {
+        const char *name;     // "compile" or "run"
+        double wall_ms;
+        double cpu_ms;
+        int64_t peak_memory_bytes; // of its largest process, 0 when unknown
+        bool has_exit_code;
+        int exit_code;
+};
+
+struct sr_run_result {
+        // The six members of the contract.
+        enum sr_run_status status;
+        bool has_exit_code;
+        int exit_code;
+        char *out; // valid UTF-8 with the marker when truncated; may hold NULs
+        size_t out_length;
+        char *err;
+        size_t err_length;
+        double duration_ms;
+        char *language;
+        // Our own.
+        enum sr_run_reason reason;
+        int signal; // 0: none
+        bool out_truncated, err_truncated;
+        uint64_t out_total, err_total; // bytes written by the program
+        double queue_ms;
+        double cpu_ms;
+        int64_t peak_memory_bytes;
+        char *image;  // reference of what really ran, NULL when nothing ran
+        char *image_digest;
+        char *compiler_output; // what a successful compile printed, or NULL
+        size_t compiler_output_length;
+        struct sr_run_stage stages[2];
+        size_t stage_count;
+        bool accepted;      // false: refused, no history row
+        int64_t history_id; // 0: not recorded
+        char *history_problem; // why it could not be recorded, or NULL
+};
+
+const char *sr_run_status_name(enum sr_run_status status);
+const char *sr_run_reason_name(enum sr_run_reason reason);
+// Writes the run_code object: first the six members of the contract in its order, then ours.
+void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writer *w, const char *key);
+struct sr_run_result *sr_run_result_free(struct sr_run_result *result);
+void sr_run_result_freep(struct sr_run_result **result);
+#define _cleanup_result_ __attribute__((cleanup(sr_run_result_freep)))
+
+struct sr_language_catalogue;
+struct sr_history;
+struct sr_runner;
+struct sr_run_cancel;
+
+// A handle to end a run from any thread or signal handler. One per run; may be fired before the run starts.
+struct sr_run_cancel *sr_run_cancel_new(void);
+void sr_run_cancel_fire(struct sr_run_cancel *cancel); // async-signal-safe, may be called again
+struct sr_run_cancel *sr_run_cancel_free(struct sr_run_cancel *cancel);
+
+// Starts the spawner and reads what is needed. Call before any thread exists and before secrets are read.
+// config must outlive the runner.
+int sr_runner_new(const struct sr_config *config, struct sr_runner **ret, struct sr_error **error);
+// Cancels what runs, waits for it, ends the spawner and everything below it.
+struct sr_runner *sr_runner_free(struct sr_runner *runner);
+void sr_runner_freep(struct sr_runner **runner);
+#define _cleanup_runner_ __attribute__((cleanup(sr_runner_freep)))
+
+// Runs to the end on the calling thread and always gives a result (refusals, cancellation and faults of
+// ours included). cancel may be NULL. Waits for a free slot in arrival order; when max_queue others wait
+// already, refuses at once.
+struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct sr_run_request *request,
+                                        struct sr_run_cancel *cancel);
+
+// Runs on a thread of the runner's; done is called there exactly once and owns the result. cancel is borrowed
+// until then.
+void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *request, struct sr_run_cancel *cancel,
+                      void (*done)(void *context, struct sr_run_result *result), void *context);
+
+// Fires the cancel handle of every run that waits or runs; new ones are refused from now on.
+void sr_runner_stop(struct sr_runner *runner);
+
+const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner);
+// NULL when history is off or could not be opened (*ret_problem, borrowed, then says why).
+struct sr_history *sr_runner_history(struct sr_runner *runner, const char **ret_problem);
