@@ -5,7 +5,13 @@
 // The file is JSON: an object whose members are the dotted names below, nested ({"run": {"timeout": 10}}) or
 // flat ({"run.timeout": 10}). It is $XDG_CONFIG_HOME/sandbox-runner/config.json (else ~/.config/…), after it
 // nothing else; /etc/sandbox-runner/config.json is read first where it exists. SANDBOX_RUNNER_CONFIG names
-// another file. The variable of a tunable is SANDBOX_RUNNER_ and its name in capitals, dots as underscores.
+// another file. The variable of a tunable is SANDBOX_RUNNER_ and its name in capitals, dots as underscores;
+// one set to nothing counts as not set. Variables of other names are ignored, unknown names in a file or flag
+// are errors.
+//
+// Values: sizes in bytes or with K, M, G, T ("64M", "64MiB", powers of 1024); times in seconds or with s, ms,
+// min; processors with up to three decimals; paths absolute, with "~/", or relative to the file's directory
+// (in a file) or the current one; lists of paths with colons, in a file an array too.
 #pragma once
 
 #include <stdbool.h>
@@ -30,8 +36,8 @@ struct sr_config {
         uint32_t default_timeout_s;
         uint32_t max_timeout_s;
         uint64_t max_code_bytes;
-        struct sr_config_stage run;     // run.memory, run.cpus, run.pids, run.scratch, run.tmp, …
-        struct sr_config_stage compile; // compile.timeout, compile.memory, …
+        struct sr_config_stage run;     // run.memory, …; timeout_us is that of default_timeout_s
+        struct sr_config_stage compile; // compile.timeout, …; scratch_bytes is that of run
         uint64_t output_keep_bytes;     // kept of each stream
         uint64_t output_kill_bytes;     // a run that writes more than this to its streams together is ended
         uint32_t inodes;                // of each of /scratch and /tmp
@@ -41,14 +47,15 @@ struct sr_config {
         uint32_t max_queue; // runs that may wait
 
         // paths, absolute
-        char *store;          // images.store: $XDG_DATA_HOME/sandbox-runner/images
-        char *lower_store;    // images.lower_store: a read-only store under it, or NULL
-        char **catalogues;    // languages.directories: directories of language files, later ones override
-        char *recipes;        // images.recipes: directory of rootfs recipes
-        char *database;       // history.database: $XDG_STATE_HOME/sandbox-runner/sandbox_history.db
-        bool history_enabled; // history.enabled
+        char *store;       // images.store: $XDG_DATA_HOME/sandbox-runner/images
+        char *lower_store; // images.lower_store: a read-only store under it, or NULL
+        char **catalogues; // languages.directories: directories of language files, later ones override
+        char *recipes;     // images.recipes: directory of rootfs recipes
+        char *database;    // history.database: $XDG_STATE_HOME/sandbox-runner/sandbox_history.db. NULL only
+                           // without history, where no home directory is known
+        bool history_enabled;  // history.enabled
         uint32_t root_id_base; // sandbox.root_id_base: first of the 65536 host ids used when started by root
-        char *log_level;      // log.level: error, warning, info, debug
+        char *log_level;       // log.level: error, warning, info, debug
 
         struct sr_config_source *sources; // private: where each value came from
 };
@@ -59,7 +66,8 @@ struct sr_config_input {
         char *const *environment; // environ
         char *const *flags;
         const char *program_directory; // directory of the running program, to find images/ and rootfs/ of a
-                                       // checkout or share/sandbox-runner of an installation
+                                       // checkout or share/sandbox-runner of an installation; NULL: unknown
+        const char *config_file;       // as SANDBOX_RUNNER_CONFIG, but stronger; NULL: not given
 };
 
 // Reads everything. A bad value is an error that names the source (file, variable or flag), the tunable, the
@@ -70,11 +78,14 @@ void sr_config_freep(struct sr_config **config);
 #define _cleanup_config_ __attribute__((cleanup(sr_config_freep)))
 
 // Appends the listing of `sandbox-runner config`: name, value, source and meaning of every tunable; as text
-// columns or as a JSON array of {name, value, default, source, description, variable}.
+// columns or as a JSON array of {name, value, default, unit, source, description, variable}. In JSON numbers
+// are in the unit that "unit" names ("bytes", "seconds", "processors" or null); source is "default",
+// "file PATH", "environment VARIABLE" or "flag".
 void sr_config_describe(const struct sr_config *config, bool json, struct sr_buf *out);
 
 // The directory of the running program (from /proc/self/exe), freed by the caller; NULL when unknown.
 char *sr_config_program_directory(void);
 // The path of a companion program ("sandbox-runner-spawner"): beside the program, else in
 // ../libexec/sandbox-runner. An error names both places.
-int sr_config_find_helper(const char *program_directory, const char *name, char **ret, struct sr_error **error);
+int sr_config_find_helper(const char *program_directory, const char *name, char **ret,
+                          struct sr_error **error);
