@@ -46,6 +46,7 @@ void sr_json_raw(struct sr_json_writer *w, const char *key, const char *json);
 // cJSON keeps strings as C strings, so a \u0000 in the input would cut them. Before parsing, each \u0000
 // escape is rewritten to U+F8FF followed by '0', and each U+F8FF of the input (raw or escaped) to U+F8FF
 // followed by '1'. sr_json_string_value undoes that: use it for every string that may carry such characters.
+// Half of a surrogate pair becomes U+FFFD. max_depth is at most 512; a text holds at most a million values.
 int sr_json_parse(const char *text, size_t length, int max_depth, cJSON **ret, struct sr_error **error);
 
 // The string held by item with the rewriting of sr_json_parse undone. The caller frees it; *ret_length may
@@ -56,6 +57,14 @@ char *sr_json_string_value(const cJSON *item, size_t *ret_length);
 // came). The last member of that name counts, as in cJSON-independent readers. false when there is none.
 bool sr_json_raw_member(const char *text, size_t length, const char *key, const char **ret_start,
                         size_t *ret_length);
+// Walks the elements of an array of valid JSON: *at is 0 at first and moved on by each call. false after the
+// last one.
+bool sr_json_raw_element(const char *text, size_t length, size_t *at, const char **ret_start,
+                         size_t *ret_length);
+
+// The member of an object by its exact name, the last one where there are several. NULL when object is none
+// or has none.
+const cJSON *sr_json_member(const cJSON *object, const char *key);
 
 void sr_json_deletep(cJSON **item);
 #define _cleanup_json_ __attribute__((cleanup(sr_json_deletep)))
