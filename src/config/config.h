@@ -68,6 +68,7 @@ struct sr_config_input {
         const char *program_directory; // directory of the running program, to find images/ and rootfs/ of a
                                        // checkout or share/sandbox-runner of an installation; NULL: unknown
         const char *config_file;       // as SANDBOX_RUNNER_CONFIG, but stronger; NULL: not given
+        const char *system_directory;  // NULL: /etc/sandbox-runner; its config.json and languages/
 };
 
 // Reads everything. A bad value is an error that names the source (file, variable or flag), the tunable, the

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "config/internal.h"
 
-#define SYSTEM_CATALOGUE "/etc/sandbox-runner/languages"
+#define SYSTEM_DIRECTORY "/etc/sandbox-runner"
 
 const char *config_lookup(const struct config_loader *loader, const char *name)
 {
@@ -21,6 +21,13 @@ const char *config_lookup(const struct config_loader *loader, const char *name)
                 if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
                         return *entry + length + 1;
         return NULL;
+}
+
+const char *config_system_directory(const struct config_loader *loader)
+{
+        const char *given = loader->input->system_directory;
+
+        return given != NULL ? given : SYSTEM_DIRECTORY;
 }
 
 static char *password_home(void)
@@ -123,7 +130,7 @@ static char **default_catalogues(struct config_loader *loader)
         char *own = config_xdg_path(loader, "XDG_CONFIG_HOME", ".config", "languages");
 
         sr_strv_append(&list, data_path(loader, "images"));
-        sr_strv_append(&list, sr_strdup(SYSTEM_CATALOGUE));
+        sr_strv_append(&list, sr_asprintf("%s/languages", config_system_directory(loader)));
         if (own != NULL)
                 sr_strv_append(&list, own);
         return list;

@@ -81,6 +81,8 @@ struct config_loader {
 
 // The value of a variable of input->environment, or NULL.
 const char *config_lookup(const struct config_loader *loader, const char *name);
+// Of the host's own settings.
+const char *config_system_directory(const struct config_loader *loader);
 // $HOME when it is absolute, else that of the password database, else NULL. Owned by the loader.
 const char *config_home(struct config_loader *loader);
 // The current directory, NULL when it is gone. Owned by the loader.

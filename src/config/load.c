@@ -15,8 +15,7 @@
 #include "base/json.h"
 #include "config/internal.h"
 
-#define SYSTEM_FILE "/etc/sandbox-runner/config.json"
-#define FILE_LIMIT  (1024 * 1024)
+#define FILE_LIMIT (1024 * 1024)
 // Groups of members, lists in them: nothing nests deeper.
 #define FILE_DEPTH 3
 #define PREFIX     "SANDBOX_RUNNER_"
@@ -195,7 +194,8 @@ static int read_file(struct config_loader *loader, const char *path, bool named,
 static int set_files(struct config_loader *loader, struct sr_error **error)
 {
         const char *named = loader->input->config_file;
-        int r = read_file(loader, SYSTEM_FILE, false, error);
+        _cleanup_free_ char *system = sr_asprintf("%s/config.json", config_system_directory(loader));
+        int r = read_file(loader, system, false, error);
 
         if (r < 0)
                 return r;

@@ -1,0 +1,705 @@
+// Configuration: where values come from, what they may be, what a refusal says.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "config/config.h"
+
+// A private home and system directory for each test.
+struct fixture {
+        char *root;
+        char *home, *system;
+        char *environment[8]; // HOME first
+        size_t variables;
+        char *flags[8];
+        struct sr_config_input input;
+};
+
+static void put_file(const char *path, const char *text)
+{
+        _cleanup_free_ char *directory = sr_memdup0(path, (size_t)(strrchr(path, '/') - path));
+
+        assert_int_equal(sr_fd_make_directories(directory, 0755), 0);
+        _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+
+        assert_true(fd >= 0);
+        assert_int_equal(sr_fd_write_all(fd, text, strlen(text)), 0);
+}
+
+static int setup(void **state)
+{
+        struct fixture *f = sr_new(struct fixture);
+        char template[] = "/tmp/sr-config-XXXXXX";
+
+        f->root = sr_strdup(mkdtemp(template));
+        f->home = sr_asprintf("%s/home", f->root);
+        f->system = sr_asprintf("%s/etc", f->root);
+        f->environment[f->variables++] = sr_asprintf("HOME=%s", f->home);
+        f->input = (struct sr_config_input){
+                .environment = f->environment, .flags = f->flags, .system_directory = f->system};
+        *state = f;
+        return 0;
+}
+
+static int teardown(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *command = sr_asprintf("rm -rf '%s'", f->root);
+
+        assert_int_equal(system(command), 0);
+        for (size_t i = 0; i < f->variables; i++)
+                free(f->environment[i]);
+        free(f->root);
+        free(f->home);
+        free(f->system);
+        free(f);
+        return 0;
+}
+
+static void add_variable(struct fixture *f, const char *text)
+{
+        f->environment[f->variables++] = sr_strdup(text);
+}
+
+// The user's file, in ~/.config.
+static char *put_user_file(struct fixture *f, const char *text)
+{
+        char *path = sr_asprintf("%s/.config/sandbox-runner/config.json", f->home);
+
+        put_file(path, text);
+        return path;
+}
+
+static struct sr_config *load(struct fixture *f)
+{
+        struct sr_config *config = NULL;
+        _cleanup_error_ struct sr_error *error = NULL;
+        int r = sr_config_load(&f->input, &config, &error);
+
+        if (r < 0)
+                print_error("%s\n", sr_error_message(error));
+        assert_int_equal(r, 0);
+        assert_null(error);
+        return config;
+}
+
+// Loading fails, and the message holds each of the words (NULL-terminated).
+static void expect_refusal(struct fixture *f, const char *const *words)
+{
+        struct sr_config *config = NULL;
+        _cleanup_error_ struct sr_error *error = NULL;
+
+        assert_true(sr_config_load(&f->input, &config, &error) < 0);
+        assert_null(config);
+        assert_int_equal(sr_error_get_kind(error), SR_ERROR_BAD_REQUEST);
+        for (; *words != NULL; words++) {
+                if (strstr(sr_error_message(error), *words) == NULL)
+                        print_error("no \"%s\" in: %s\n", *words, sr_error_message(error));
+                assert_non_null(strstr(sr_error_message(error), *words));
+        }
+}
+#define expect_words(f, ...) expect_refusal(f, (const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_path(const char *found, const char *base, const char *rest)
+{
+        _cleanup_free_ char *wanted = sr_asprintf("%s%s", base, rest);
+
+        assert_non_null(found);
+        assert_string_equal(found, wanted);
+}
+
+static void test_defaults(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_config_ struct sr_config *c = load(f);
+        cpu_set_t set;
+
+        assert_int_equal(c->default_timeout_s, 10);
+        assert_int_equal(c->max_timeout_s, 30);
+        assert_int_equal(c->max_code_bytes, 51200);
+        assert_int_equal(c->run.timeout_us, 10000000);
+        assert_int_equal(c->run.memory_bytes, 256 << 20);
+        assert_int_equal(c->run.cpu_millis, 500);
+        assert_int_equal(c->run.pids, 64);
+        assert_int_equal(c->run.scratch_bytes, 64 << 20);
+        assert_int_equal(c->run.tmp_bytes, 64 << 20);
+        assert_int_equal(c->run.file_bytes, 64 << 20);
+        assert_int_equal(c->run.open_files, 1024);
+        assert_int_equal(c->compile.timeout_us, 30000000);
+        assert_int_equal(c->compile.memory_bytes, 512 << 20);
+        assert_int_equal(c->compile.cpu_millis, 1000);
+        assert_int_equal(c->compile.pids, 64);
+        assert_int_equal(c->compile.scratch_bytes, 64 << 20);
+        assert_int_equal(c->compile.tmp_bytes, 64 << 20);
+        assert_int_equal(c->compile.file_bytes, 64 << 20);
+        assert_int_equal(c->compile.open_files, 1024);
+        assert_int_equal(c->output_keep_bytes, 102400);
+        assert_int_equal(c->output_kill_bytes, 64 << 20);
+        assert_int_equal(c->inodes, 16384);
+        assert_int_equal(c->max_queue, 64);
+        assert_int_equal(c->root_id_base, 2069692416);
+        assert_true(c->history_enabled);
+        assert_string_equal(c->log_level, "warning");
+        assert_null(c->lower_store);
+
+        assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+        assert_int_equal(c->slots, CPU_COUNT(&set));
+        assert_path(c->store, f->home, "/.local/share/sandbox-runner/images");
+        assert_path(c->database, f->home, "/.local/state/sandbox-runner/sandbox_history.db");
+        assert_string_equal(c->recipes, "/usr/share/sandbox-runner/rootfs");
+        assert_int_equal(sr_strv_length(c->catalogues), 3);
+        assert_string_equal(c->catalogues[0], "/usr/share/sandbox-runner/images");
+        assert_path(c->catalogues[1], f->system, "/languages");
+        assert_path(c->catalogues[2], f->home, "/.config/sandbox-runner/languages");
+}
+
+// Slots follow the processors this process may use, not those of the machine.
+static void test_slots_follow_affinity(void **state)
+{
+        cpu_set_t before, one;
+
+        assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+        CPU_ZERO(&one);
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+                if (CPU_ISSET(cpu, &before)) {
+                        CPU_SET(cpu, &one);
+                        break;
+                }
+        }
+        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+        _cleanup_config_ struct sr_config *c = load(*state);
+
+        assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+        assert_int_equal(c->slots, 1);
+}
+
+static void test_xdg_directories(void **state)
+{
+        struct fixture *f = *state;
+
+        add_variable(f, "XDG_DATA_HOME=/data");
+        add_variable(f, "XDG_STATE_HOME=relative/is/ignored");
+        add_variable(f, "XDG_CONFIG_HOME=");
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_string_equal(c->store, "/data/sandbox-runner/images");
+        assert_path(c->database, f->home, "/.local/state/sandbox-runner/sandbox_history.db");
+        assert_path(c->catalogues[2], f->home, "/.config/sandbox-runner/languages");
+}
+
+static void test_checkout_and_prefix(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *program = sr_asprintf("%s/tree/build", f->root);
+        _cleanup_free_ char *images = sr_asprintf("%s/tree/images/x.json", f->root);
+
+        f->input.program_directory = program;
+        put_file(images, "{}");
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_path(c->catalogues[0], f->root, "/tree/images");
+        // No rootfs/ beside it: as installed.
+        assert_path(c->recipes, f->root, "/tree/share/sandbox-runner/rootfs");
+}
+
+// Each source is stronger than the one before.
+static void test_order_of_sources(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *system = sr_asprintf("%s/config.json", f->system);
+
+        put_file(system,
+                 "{\"run\": {\"pids\": 11, \"tmp\": \"1M\", \"memory\": \"11M\", \"open_files\": 100}}");
+        free(put_user_file(f, "{\"run.pids\": 12, \"run\": {\"tmp\": 2097152, \"memory\": \"12M\"}}"));
+        add_variable(f, "SANDBOX_RUNNER_RUN_PIDS=13");
+        add_variable(f, "SANDBOX_RUNNER_RUN_TMP=3MiB");
+        f->flags[0] = (char[]){"run.pids=14"};
+
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_int_equal(c->run.open_files, 100);
+        assert_int_equal(c->run.memory_bytes, 12 << 20);
+        assert_int_equal(c->run.tmp_bytes, 3 << 20);
+        assert_int_equal(c->run.pids, 14);
+}
+
+static void test_named_file(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *path = sr_asprintf("%s/other.json", f->root);
+        _cleanup_free_ char *variable = sr_asprintf("SANDBOX_RUNNER_CONFIG=%s", path);
+
+        put_file(path, "{\"run\": {\"pids\": 21}, \"images\": {\"store\": \"beside\"},"
+                       " \"history\": {\"database\": \"~/h.db\", \"enabled\": false},"
+                       " \"languages\": {\"directories\": [\"/a:b\", \"c\"]}}");
+        free(put_user_file(f, "{\"run.pids\": 22, \"run.tmp\": \"9M\"}"));
+        add_variable(f, variable);
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_int_equal(c->run.pids, 21);
+        assert_int_equal(c->run.tmp_bytes, 64 << 20);
+        assert_path(c->store, f->root, "/beside");
+        assert_path(c->database, f->home, "/h.db");
+        assert_false(c->history_enabled);
+        assert_int_equal(sr_strv_length(c->catalogues), 2);
+        assert_string_equal(c->catalogues[0], "/a:b");
+        assert_path(c->catalogues[1], f->root, "/c");
+
+        // A flag's file is stronger; a named file must exist.
+        f->input.config_file = "/nowhere/config.json";
+        expect_words(f, "/nowhere/config.json", "No such file");
+}
+
+static void test_units(void **state)
+{
+        struct fixture *f = *state;
+
+        f->flags[0] = (char[]){"run.memory= 1.5G "};
+        f->flags[1] = (char[]){"compile.timeout=1500ms"};
+        f->flags[2] = (char[]){"run.cpus=1.25"};
+        f->flags[3] = (char[]){"run.timeout=20s"};
+        f->flags[4] = (char[]){"run.max_timeout=1min"};
+        f->flags[5] = (char[]){"output.keep=4096"};
+        f->flags[6] = (char[]){"log.level=DEBUG"};
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_int_equal(c->run.memory_bytes, UINT64_C(1536) << 20);
+        assert_int_equal(c->compile.timeout_us, 1500000);
+        assert_int_equal(c->run.cpu_millis, 1250);
+        assert_int_equal(c->default_timeout_s, 20);
+        assert_int_equal(c->run.timeout_us, 20000000);
+        assert_int_equal(c->max_timeout_s, 60);
+        assert_int_equal(c->output_keep_bytes, 4096);
+        assert_string_equal(c->log_level, "debug");
+}
+
+static void test_relative_paths(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *here = getcwd(NULL, 0);
+
+        add_variable(f, "SANDBOX_RUNNER_IMAGES_STORE=store");
+        add_variable(f, "SANDBOX_RUNNER_HISTORY_DATABASE=~");
+        add_variable(f, "SANDBOX_RUNNER_LANGUAGES_DIRECTORIES=/one::two:~/three");
+        f->flags[0] = (char[]){"images.lower_store=/lower"};
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_path(c->store, here, "/store");
+        assert_string_equal(c->database, f->home);
+        assert_string_equal(c->lower_store, "/lower");
+        assert_int_equal(sr_strv_length(c->catalogues), 3);
+        assert_string_equal(c->catalogues[0], "/one");
+        assert_path(c->catalogues[1], here, "/two");
+        assert_path(c->catalogues[2], f->home, "/three");
+}
+
+static void test_refused_values(void **state)
+{
+        struct fixture *f = *state;
+        static const struct {
+                const char *flag, *word;
+        } cases[] = {
+                {"run.pids=0", "1 to 4194304"},
+                {"run.pids=4194305", "1 to 4194304"},
+                {"run.pids=-1", "not a whole number"},
+                {"run.pids=99999999999999999999", "out of range"},
+                {"run.pids=1.5", "not a whole number"},
+                {"run.pids=", "not a whole number"},
+                {"run.pids=1 2", "not a whole number"},
+                {"run.memory=64MB", "not a size"},
+                {"run.memory=1K", "4M to 64T"},
+                {"run.memory=99999999999999999999T", "out of range"},
+                {"run.memory=100000000000000000000000", "not a size"},
+                {"run.memory=0x1000", "not a size"},
+                {"run.timeout=1.5", "whole number of seconds"},
+                {"run.timeout=0", "1s to 86400s"},
+                {"run.timeout=1500ms", "whole number of seconds"},
+                {"compile.timeout=50ms", "100ms to 86400s"},
+                {"run.cpus=0.0005", "processors"},
+                {"run.cpus=0.001", "0.01 to 1024"},
+                {"run.cpus=nan", "processors"},
+                {"run.cpus=1.", "processors"},
+                {"history.enabled=perhaps", "true or false"},
+                {"log.level=loud", "error, warning, info, debug"},
+                {"log.level=", "error, warning, info, debug"},
+                {"log.level=error, warning", "error, warning, info, debug"},
+                {"images.store=", "empty path"},
+                {"sandbox.root_id_base=65535", "65536 to 4294901758"},
+                {"sandbox.root_id_base=4294901759", "65536 to 4294901758"},
+                {"run.max_timeout", "NAME=VALUE"},
+                {"run.timeout=31", "run.max_timeout"},
+                {"output.keep=64M", NULL},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                _cleanup_free_ char *flag = sr_strdup(cases[i].flag);
+                _cleanup_free_ char *name = sr_memdup0(flag, strcspn(flag, "="));
+
+                f->flags[0] = flag;
+                if (cases[i].word != NULL) {
+                        print_message("%s\n", flag);
+                        expect_words(f, name, cases[i].word);
+                } else {
+                        sr_config_free(load(f));
+                }
+        }
+}
+
+static void test_limits_of_ids(void **state)
+{
+        struct fixture *f = *state;
+
+        f->flags[0] = (char[]){"sandbox.root_id_base=4294901758"};
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_true((uint64_t)c->root_id_base + 65536 <= UINT32_MAX - 1);
+}
+
+// A lower ceiling takes the default along; one that contradicts a value somebody gave is refused.
+static void test_timeout_and_ceiling(void **state)
+{
+        struct fixture *f = *state;
+
+        f->flags[0] = (char[]){"run.max_timeout=5"};
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_int_equal(c->default_timeout_s, 5);
+        assert_int_equal(c->run.timeout_us, 5000000);
+        f->flags[1] = (char[]){"run.timeout=6"};
+        expect_words(f, "run.timeout", "6s", "run.max_timeout", "5s", "flag");
+}
+
+static void test_environment_refusal_names_variable(void **state)
+{
+        struct fixture *f = *state;
+
+        add_variable(f, "SANDBOX_RUNNER_RUN_MEMORY=lots");
+        expect_words(f, "SANDBOX_RUNNER_RUN_MEMORY", "run.memory", "\"lots\"", "64MiB");
+}
+
+// Variables of other parts, empty ones and longer names that begin alike are left alone.
+static void test_other_variables(void **state)
+{
+        struct fixture *f = *state;
+
+        add_variable(f, "SANDBOX_RUNNER_URL=http://localhost");
+        add_variable(f, "SANDBOX_RUNNER_TOKEN=secret");
+        add_variable(f, "SANDBOX_RUNNER_RUN_PIDS=");
+        add_variable(f, "SANDBOX_RUNNER_RUN_PIDS_EXTRA=x");
+        add_variable(f, "SANDBOX_RUNNER_CONFIG=");
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_int_equal(c->run.pids, 64);
+}
+
+static void test_unknown_names(void **state)
+{
+        struct fixture *f = *state;
+        static const struct {
+                const char *name, *nearest;
+        } cases[] = {
+                {"run.timout", "run.timeout"},
+                {"memory", "run.memory"},
+                {"Run.Memory", "run.memory"},
+                {"compile.time_out", "compile.timeout"},
+                {"server.slot", "server.slots"},
+                {"languages.directory", "languages.directories"},
+                {"history.databse", "history.database"},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                _cleanup_free_ char *flag = sr_asprintf("%s=1", cases[i].name);
+                _cleanup_free_ char *said = sr_asprintf("did you mean \"%s\"", cases[i].nearest);
+
+                f->flags[0] = flag;
+                expect_words(f, cases[i].name, said);
+        }
+        f->flags[0] = (char[]){"zzzzzzzz=1"};
+        expect_words(f, "zzzzzzzz", "sandbox-runner config");
+}
+
+static void test_file_refusals(void **state)
+{
+        struct fixture *f = *state;
+        static const struct {
+                const char *text, *word;
+        } cases[] = {
+                {"{\"run\": {\"timout\": 10}}", "run.timeout"},
+                {"{\"rnu\": {\"timeout\": 10}}", "run.timeout"},
+                {"{\"run\": {\"timeout\": true}}", "run.timeout: the value must be a number or a string"},
+                {"{\"run\": {\"timeout\": null}}", "must be a number"},
+                {"{\"run\": {\"timeout\": -3}}", "\"-3\""},
+                {"{\"run\": {\"timeout\": 1e300}}", "run.timeout"},
+                {"{\"run\": {\"timeout\": {\"a\": 1}}}", "must be a number"},
+                {"{\"images\": {\"store\": 7}}", "must be a string"},
+                {"{\"images\": {\"store\": \"/a\\u0000b\"}}", "NUL"},
+                {"{\"languages\": {\"directories\": [1]}}", "each element"},
+                {"{\"history\": {\"enabled\": 1}}", "true or false"},
+                {"{\"run.pids\": 1, \"run\": {\"pids\": 2}}", "given twice"},
+                {"[]", "JSON object"},
+                {"", "config.json"},
+                {"{", "config.json"},
+                {"{\"run\": {\"pids\": [[[[1]]]]}}", "config.json"},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                _cleanup_free_ char *path = put_user_file(f, cases[i].text);
+
+                print_message("%s\n", cases[i].text);
+                expect_words(f, path, cases[i].word);
+        }
+}
+
+static void test_unreadable_file(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *path = sr_asprintf("%s/.config/sandbox-runner/config.json", f->home);
+        _cleanup_free_ char *below = sr_asprintf("%s/x", path);
+
+        put_file(below, "");
+        expect_words(f, path, "Is a directory");
+
+        // A file where a directory would be: there is no configuration file.
+        _cleanup_free_ char *system = sr_asprintf("%s/s", f->root);
+
+        put_file(system, "");
+        f->input.system_directory = system;
+        f->environment[f->variables++] = sr_asprintf("XDG_CONFIG_HOME=%s", system);
+        sr_config_free(load(f));
+}
+
+static void test_oversized_file(void **state)
+{
+        struct fixture *f = *state;
+        size_t size = 1024 * 1024 + 2;
+        _cleanup_free_ char *text = sr_calloc(size, 1);
+
+        memset(text, ' ', size - 1);
+        _cleanup_free_ char *path = put_user_file(f, text);
+
+        expect_words(f, path, "1 MiB");
+}
+
+// Without HOME the password database is asked; this user is in it or the message says what to set.
+static void test_no_home(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *home = f->environment[0];
+        struct sr_config *config = NULL;
+        _cleanup_error_ struct sr_error *error = NULL;
+
+        f->environment[0] = sr_strdup("HOME=relative");
+        if (sr_config_load(&f->input, &config, &error) == 0) {
+                assert_int_equal(config->store[0], '/');
+                assert_null(strstr(config->store, "relative"));
+        } else {
+                assert_non_null(strstr(sr_error_message(error), "set HOME, XDG_DATA_HOME or"));
+        }
+        sr_config_free(config);
+}
+
+static void test_no_home_at_all(void **state)
+{
+        struct fixture *f = *state;
+        const uid_t stranger = 3456789;
+
+        if (getuid() != 0) {
+                print_message("needs root, to become a user that has no entry in the password database\n");
+                skip();
+        }
+        _cleanup_free_ char *home = f->environment[0];
+
+        f->environment[0] = sr_strdup("UNRELATED=1");
+        assert_int_equal(setreuid(stranger, 0), 0);
+        expect_words(f, "images.store", "user 3456789",
+                     "set HOME, XDG_DATA_HOME or SANDBOX_RUNNER_IMAGES_STORE");
+        add_variable(f, "XDG_DATA_HOME=/data");
+        expect_words(f, "history.database", "XDG_STATE_HOME or SANDBOX_RUNNER_HISTORY_DATABASE");
+        f->flags[0] = (char[]){"history.enabled=no"};
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        assert_null(c->database);
+        assert_int_equal(sr_strv_length(c->catalogues), 2);
+        f->flags[1] = (char[]){"images.store=~/x"};
+        expect_words(f, "images.store", "set HOME");
+        assert_int_equal(setreuid(0, 0), 0);
+}
+
+static void test_describe_text(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_buf_ struct sr_buf out = {0};
+
+        add_variable(f, "SANDBOX_RUNNER_RUN_MEMORY=128MiB");
+        _cleanup_config_ struct sr_config *c = load(f);
+
+        sr_config_describe(c, false, &out);
+        assert_int_equal(strncmp(out.data, "NAME ", 5), 0);
+        assert_non_null(strstr(out.data, "environment SANDBOX_RUNNER_RUN_MEMORY"));
+
+        const char *memory = strstr(out.data, "\nrun.memory ");
+        const char *cpus = strstr(out.data, "\nrun.cpus ");
+        // Aligned: the value stands at the same place of each line.
+        const char *value = strstr(memory, "128M ");
+
+        assert_int_equal(value - memory, strstr(cpus, "0.5 ") - cpus);
+        assert_int_equal(strstr(out.data, "VALUE") - out.data, value - memory - 1);
+}
+
+static const cJSON *row(const cJSON *list, const char *name)
+{
+        const cJSON *entry;
+
+        cJSON_ArrayForEach(entry, list)
+        {
+                if (strcmp(cJSON_GetObjectItem(entry, "name")->valuestring, name) == 0)
+                        return entry;
+        }
+        fail_msg("no row %s", name);
+        return NULL;
+}
+
+// What the listing says can be written into a file as it is.
+static void test_describe_json(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_buf_ struct sr_buf out = {0}, file = {0}, again = {0};
+        _cleanup_json_ cJSON *list = NULL;
+        const cJSON *entry;
+
+        add_variable(f, "SANDBOX_RUNNER_RUN_MEMORY=128MiB");
+        f->flags[0] = (char[]){"compile.timeout=1500ms"};
+        f->flags[1] = (char[]){"run.cpus=0.25"};
+        struct sr_config *c = load(f);
+
+        sr_config_describe(c, true, &out);
+        sr_config_free(c);
+        assert_int_equal(sr_json_parse(out.data, out.len, 8, &list, NULL), 0);
+        assert_int_equal(cJSON_GetArraySize(list), 30);
+
+        entry = row(list, "run.memory");
+        assert_int_equal(cJSON_GetObjectItem(entry, "value")->valuedouble, 128 << 20);
+        assert_int_equal(cJSON_GetObjectItem(entry, "default")->valuedouble, 256 << 20);
+        assert_string_equal(cJSON_GetObjectItem(entry, "unit")->valuestring, "bytes");
+        assert_string_equal(cJSON_GetObjectItem(entry, "source")->valuestring,
+                            "environment SANDBOX_RUNNER_RUN_MEMORY");
+        assert_string_equal(cJSON_GetObjectItem(entry, "variable")->valuestring, "SANDBOX_RUNNER_RUN_MEMORY");
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(row(list, "images.lower_store"), "value")));
+        assert_true(cJSON_IsArray(cJSON_GetObjectItem(row(list, "languages.directories"), "value")));
+        assert_string_equal(cJSON_GetObjectItem(row(list, "run.cpus"), "source")->valuestring, "flag");
+
+        struct sr_json_writer w = {.out = &file, .first = true};
+
+        sr_json_open_object(&w, NULL);
+        cJSON_ArrayForEach(entry, list)
+        {
+                _cleanup_free_ char *value = cJSON_PrintUnformatted(cJSON_GetObjectItem(entry, "value"));
+
+                if (strcmp(value, "null") != 0)
+                        sr_json_raw(&w, cJSON_GetObjectItem(entry, "name")->valuestring, value);
+        }
+        sr_json_close_object(&w);
+        free(put_user_file(f, file.data));
+        f->flags[0] = NULL;
+        free(f->environment[--f->variables]);
+        f->environment[f->variables] = NULL;
+        c = load(f);
+        assert_int_equal(c->run.memory_bytes, 128 << 20);
+        assert_int_equal(c->compile.timeout_us, 1500000);
+        assert_int_equal(c->run.cpu_millis, 250);
+        assert_int_equal(c->root_id_base, 2069692416);
+        sr_config_describe(c, false, &again);
+        sr_config_free(c);
+        // All from the file but the lower store, which is none.
+        const char *left = strstr(again.data, " default ");
+
+        assert_non_null(left);
+        assert_null(strstr(left + 1, " default "));
+}
+
+static void test_program_directory(void **state)
+{
+        (void)state;
+        _cleanup_free_ char *directory = sr_config_program_directory();
+        _cleanup_free_ char *link = sr_calloc(4096, 1);
+
+        assert_true(readlink("/proc/self/exe", link, 4095) > 0);
+        assert_non_null(directory);
+        assert_int_equal(strncmp(link, directory, strlen(directory)), 0);
+        assert_int_equal(strrchr(link, '/') - link, strlen(directory));
+}
+
+static void test_find_helper(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *bin = sr_asprintf("%s/bin", f->root);
+        _cleanup_free_ char *beside = sr_asprintf("%s/bin/helper", f->root);
+        _cleanup_free_ char *libexec = sr_asprintf("%s/libexec/sandbox-runner/helper", f->root);
+        _cleanup_free_ char *found = NULL;
+        _cleanup_error_ struct sr_error *error = NULL;
+
+        assert_int_equal(sr_config_find_helper(bin, "helper", &found, &error), -ENOENT);
+        assert_null(found);
+        assert_non_null(strstr(sr_error_message(error), beside));
+        assert_non_null(strstr(sr_error_message(error), libexec));
+
+        put_file(libexec, "");
+        assert_int_equal(sr_config_find_helper(bin, "helper", &found, NULL), 0);
+        assert_string_equal(found, libexec);
+        free(sr_steal(found));
+
+        put_file(beside, "");
+        assert_int_equal(sr_config_find_helper(bin, "helper", &found, NULL), 0);
+        assert_string_equal(found, beside);
+        free(sr_steal(found));
+
+        // Not a program: looked past.
+        assert_int_equal(chmod(beside, 0644), 0);
+        assert_int_equal(sr_config_find_helper(bin, "helper", &found, NULL), 0);
+        assert_string_equal(found, libexec);
+        assert_int_equal(sr_config_find_helper(NULL, "helper", &found, NULL), -ENOENT);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        const struct CMUnitTest tests[] = {
+                CASE(test_defaults),
+                CASE(test_slots_follow_affinity),
+                CASE(test_xdg_directories),
+                CASE(test_checkout_and_prefix),
+                CASE(test_order_of_sources),
+                CASE(test_named_file),
+                CASE(test_units),
+                CASE(test_relative_paths),
+                CASE(test_refused_values),
+                CASE(test_limits_of_ids),
+                CASE(test_timeout_and_ceiling),
+                CASE(test_environment_refusal_names_variable),
+                CASE(test_other_variables),
+                CASE(test_unknown_names),
+                CASE(test_file_refusals),
+                CASE(test_unreadable_file),
+                CASE(test_oversized_file),
+                CASE(test_no_home),
+                CASE(test_no_home_at_all),
+                CASE(test_describe_text),
+                CASE(test_describe_json),
+                CASE(test_program_directory),
+                CASE(test_find_helper),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
