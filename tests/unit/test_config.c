@@ -623,10 +623,10 @@ static void test_describe_json(void **state)
         sr_config_describe(c, false, &again);
         sr_config_free(c);
         // All from the file but the lower store, which is none.
-        const char *left = strstr(again.data, " default ");
+        const char *left = strstr(again.data, "  default  ");
 
         assert_non_null(left);
-        assert_null(strstr(left + 1, " default "));
+        assert_null(strstr(left + 1, "  default  "));
 }
 
 static void test_program_directory(void **state)
