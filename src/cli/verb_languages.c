@@ -1,0 +1,148 @@
+// `languages`: the catalogue, and what of it is ready to run here.
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/languages.h"
+#include "cli/text.h"
+
+enum { OPTION_JSON = 256 };
+
+static const struct sr_option options[] = {
+        {OPTION_JSON, "json", NULL, "print a JSON array"},
+        {0},
+};
+
+int sr_languages_ready(struct sr_image_store *store, const struct sr_language *language, const char **ret,
+                       struct sr_error **error)
+{
+        const char *reference = language->image;
+        char *const *next = language->fallback_images;
+
+        while (reference != NULL) {
+                _cleanup_image_ struct sr_image *image = NULL;
+                _cleanup_error_ struct sr_error *reason = NULL;
+                int r = sr_image_store_find(store, reference, &image, &reason);
+
+                if (r == 0) {
+                        *ret = reference;
+                        return 0;
+                }
+                if (r != -ENOENT)
+                        return sr_error_set(error, sr_error_get_kind(reason), -r, "%s",
+                                            sr_error_message(reason));
+                reference = next != NULL ? *next++ : NULL;
+        }
+        *ret = NULL;
+        return 0;
+}
+
+static void write_list(struct sr_json_writer *w, const char *key, char *const *list)
+{
+        sr_json_open_array(w, key);
+        for (; list != NULL && *list != NULL; list++)
+                sr_json_string(w, NULL, *list);
+        sr_json_close_array(w);
+}
+
+static void write_language(struct sr_json_writer *w, const struct sr_language *language, const char *ready)
+{
+        sr_json_open_object(w, NULL);
+        sr_json_string(w, "language", language->name);
+        sr_json_string(w, "image", language->image);
+        sr_json_string(w, "description", language->description);
+        sr_json_string_or_null(w, "ready", ready);
+        write_list(w, "fallback_images", language->fallback_images);
+        sr_json_string_or_null(w, "recipe", language->recipe);
+        sr_json_bool(w, "compiled", language->compile != NULL);
+        write_list(w, "aliases", language->aliases);
+        write_list(w, "extensions", language->extensions);
+        sr_json_close_object(w);
+}
+
+static int list(struct sr_image_store *store, const struct sr_language_catalogue *catalogue, bool json,
+                struct sr_buf *out, struct sr_error **error)
+{
+        struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
+        _cleanup_table_ struct sr_text_table table = {.columns = 4};
+        static const char *const titles[] = {"LANGUAGE", "IMAGE", "READY", "DESCRIPTION"};
+
+        for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+                sr_text_table_add(&table, titles[i]);
+        if (json)
+                sr_json_open_array(&w, NULL);
+        for (size_t i = 0; i < sr_language_count(catalogue); i++) {
+                const struct sr_language *language = sr_language_at(catalogue, i);
+                const char *ready;
+                int r = sr_languages_ready(store, language, &ready, error);
+
+                if (r < 0)
+                        return r;
+                if (json) {
+                        write_language(&w, language, ready);
+                        continue;
+                }
+                sr_text_table_add(&table, language->name);
+                sr_text_table_add(&table, language->image);
+                sr_text_table_add(&table, ready != NULL ? ready : "no");
+                sr_text_table_add(&table, language->description);
+        }
+        if (json) {
+                sr_json_close_array(&w);
+                sr_buf_append_char(out, '\n');
+        } else {
+                sr_text_table_print(&table, out);
+        }
+        return 0;
+}
+
+static int languages_main(struct sr_cli *cli, char *const *arguments)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        _cleanup_config_ struct sr_config *config = NULL;
+        _cleanup_language_ struct sr_language_catalogue *catalogue = NULL;
+        _cleanup_store_ struct sr_image_store *store = NULL;
+        _cleanup_buf_ struct sr_buf text = {0};
+        bool json = false;
+
+        sr_cli_scan(cli, arguments);
+        for (enum sr_cli_item item; (item = sr_cli_next(cli)) != SR_CLI_END;) {
+                if (item == SR_CLI_STOP)
+                        return cli->status;
+                if (item == SR_CLI_WORD)
+                        return sr_cli_usage(cli, "unexpected argument \"%s\"", cli->scan.value);
+                json = true;
+        }
+
+        int status = sr_cli_load_config(cli, &config);
+
+        if (status != SR_EXIT_OK)
+                return status;
+        if (sr_language_load(config->catalogues, &catalogue, &error) < 0 ||
+            sr_image_store_open(config->store, config->lower_store, &store, &error) < 0 ||
+            list(store, catalogue, json, &text, &error) < 0)
+                return sr_cli_fail(cli, "%s", sr_error_message(error));
+        for (size_t i = 0; i < sr_language_problem_count(catalogue); i++) {
+                const struct sr_language_problem *problem = sr_language_problem_at(catalogue, i);
+
+                sr_cli_say("%s is not used: %s", problem->path, problem->reason);
+        }
+        return sr_cli_print(cli, &text);
+}
+
+const struct sr_verb sr_verb_languages = {
+        .name = "languages",
+        .usage = (const char *const[]){"languages [--json]", NULL},
+        .summary = "list the languages and the images that are ready for them",
+        .description =
+                "Lists the languages that snippets can be written in. READY is the image that a run would\n"
+                "use here: the language's own or one of its fallbacks; \"no\" when neither has been\n"
+                "brought in. A faulty language file is reported on stderr.",
+        .options = options,
+        .usage_status = SR_EXIT_USAGE,
+        .failure_status = SR_EXIT_FAILURE,
+        .main = languages_main,
+};
