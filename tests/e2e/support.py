@@ -18,12 +18,14 @@ import queue
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("sandbox-runner", "sandbox-runner-spawner", "sandbox-runner-image")
+USER_NAME = "sr-test"  # the ordinary user of the tests; made when absent and left in place
 MARKER = "\n\n[... OUTPUT TRUNCATED ...]"
 KEPT = 100 * 1024
 SANITIZER_SIGNS = ("AddressSanitizer", "LeakSanitizer", "UndefinedBehaviorSanitizer", ": runtime error: ")
@@ -419,3 +421,94 @@ def find_or_make_user(name):
             if made.returncode != 0:
                 time.sleep(0.2)
     raise RuntimeError(f"cannot make the user {name}: {made.stderr.decode(errors='replace')}")
+
+
+def find_program():
+    named = os.environ.get("SANDBOX_RUNNER")
+    places = [named] if named else [CHECKOUT / "build-asan" / PROGRAMS[0], CHECKOUT / "build" / PROGRAMS[0]]
+    for place in places:
+        if os.access(place, os.X_OK):
+            return Path(place).resolve()
+    raise FileNotFoundError("no program at " + " or ".join(map(str, places)) + ": build first, or run sh tests/run.sh")
+
+
+def cache_directory():
+    """Where what the tests download or build is kept between runs: outside the checkout."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(os.environ.get("SANDBOX_RUNNER_TEST_CACHE") or os.path.join(cache, "sandbox-runner-tests"))
+
+
+def find_store():
+    path = Path(os.environ.get("SANDBOX_RUNNER_TEST_STORE") or cache_directory() / "store")
+    if not (path / "refs").is_dir():
+        raise FileNotFoundError(f"no images in {path}: sh tests/run.sh prepares them")
+    return path
+
+
+def make_base():
+    """A directory everybody can enter. Not under /tmp: that may be a small tmpfs, and hard links cannot reach it."""
+    path = Path(tempfile.mkdtemp(prefix="sandbox-runner-tests-", dir="/var/tmp"))
+    path.chmod(0o755)
+    return path
+
+
+class Lab:
+    """Makes Runners: knows the program and the store as each identity can reach them."""
+
+    def __init__(self, base, program, store):
+        self.base = base
+        self.program = program
+        self.store = store
+        self.account = None
+        self.copies = None
+        self.count = 0
+
+    def identity(self, label):
+        """"root" and "self" are whoever runs the suite; "user" is the ordinary user, made when first asked for."""
+        if label != "user":
+            return Identity(label, os.geteuid(), os.getegid(), False)
+        if not self.account:
+            entry = find_or_make_user(USER_NAME)
+            self.account = Identity(label, entry.pw_uid, entry.pw_gid, True)
+        return self.account
+
+    def _copied(self):
+        if not self.copies:
+            top = self.base / "copy"
+            (top / "build").mkdir(parents=True)
+            for name in PROGRAMS:
+                shutil.copy(self.program.parent / name, top / "build" / name)
+            for name in ("images", "rootfs"):
+                shutil.copytree(CHECKOUT / name, top / name)
+            top.chmod(0o755)
+            subprocess.run(["chmod", "-R", "a+rX", str(top)], check=True)
+            copy_readable(self.store, self.base / "store")
+            self.copies = (top / "build" / "sandbox-runner", self.base / "store")
+        return self.copies
+
+    def environment(self, identity, place):
+        _program, store = self._copied() if identity.switching else (self.program, self.store)
+        names = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state",
+                 "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}
+        env = {}
+        for variable, folder in names.items():
+            (place / folder).mkdir()
+            identity.own(place / folder)
+            env[variable] = str(place / folder)
+        env.update({
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "SUITE_SECRET": "suite-secret",  # must not show in any sandbox
+            "SANDBOX_RUNNER_IMAGES_LOWER_STORE": str(store),
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "strict_string_checks=1:detect_stack_use_after_return=1"),
+            "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", "print_stacktrace=1"),
+        })
+        return env
+
+    def runner(self, identity):
+        self.count += 1
+        place = self.base / f"{identity.label}-{self.count}"
+        place.mkdir()
+        identity.own(place)
+        program = self._copied()[0] if identity.switching else self.program
+        return Runner(program, identity, place, self.environment(identity, place))
