@@ -14,6 +14,11 @@
 //   "environment": {"PYTHONUNBUFFERED": "1"},           optional
 //   "limits": {"run": {"memory": "256M", …}, "compile": {…}}   optional, reserved names as in config
 // }
+//
+// Identifiers and aliases are [a-z0-9][a-z0-9+#._-]*, at most 64 characters. An identifier, alias or
+// extension belongs to one language: of two files that claim it, the one read later has the fault
+// (directories in their order, files in that of their names). Where a file with a fault would have replaced
+// another, that one stays. A file may be 64 KiB long; names that begin with a dot are not looked at.
 #pragma once
 
 #include <stdbool.h>
@@ -22,17 +27,19 @@
 #include "base/error.h"
 
 struct sr_language {
-        char *name;            // normalised identifier: lower case
+        char *name; // normalised identifier: lower case
         char *description;
-        char *image;           // reference
+        char *image;            // reference
         char **fallback_images; // NULL-terminated, may be NULL
-        char *recipe;          // may be NULL
-        char **aliases;        // may be NULL
-        char **extensions;     // each with its dot
-        char *source;          // plain file name
-        char **compile;        // NULL: interpreted
+        char *recipe;           // may be NULL
+        char **aliases;         // may be NULL
+        char **extensions;      // each with its dot
+        char *source;           // plain file name
+        char **compile;         // NULL: interpreted
         char **run;
-        char **environment;    // "NAME=value"
+        char **environment; // "NAME=value"
+        char **limits;      // "run.memory=256M": names as in config, not checked; may be NULL
+        char *path;         // of its file
 };
 
 struct sr_language_problem {
@@ -44,7 +51,7 @@ struct sr_language_catalogue;
 
 // Reads every *.json of the directories (NULL-terminated; a missing directory is no error). A later
 // directory's file replaces an earlier one of the same name. Fails only when memory or a directory cannot be
-// read; faulty files become problems.
+// read; faulty files become problems, one for each fault.
 int sr_language_load(char *const *directories, struct sr_language_catalogue **ret, struct sr_error **error);
 struct sr_language_catalogue *sr_language_free(struct sr_language_catalogue *catalogue);
 void sr_language_freep(struct sr_language_catalogue **catalogue);
@@ -52,7 +59,8 @@ void sr_language_freep(struct sr_language_catalogue **catalogue);
 
 // By identifier or alias; case and surrounding white space do not matter. NULL when there is none.
 const struct sr_language *sr_language_find(const struct sr_language_catalogue *catalogue, const char *name);
-// By the extension of a file name ("a/b.py"). NULL when none claims it.
+// By the extension of a file name ("a/b.py"): the longest that is claimed, as it is written or else in lower
+// case. NULL when none is.
 const struct sr_language *sr_language_find_by_path(const struct sr_language_catalogue *catalogue,
                                                    const char *path);
 // Sorted by name, at indexes 0 to count - 1.
