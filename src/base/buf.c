@@ -60,7 +60,7 @@ void sr_buf_consume(struct sr_buf *buf, size_t length)
 {
         if (length >= buf->len) {
                 buf->len = 0;
-        } else {
+        } else if (length > 0) {
                 memmove(buf->data, buf->data + length, buf->len - length);
                 buf->len -= length;
         }

@@ -32,7 +32,8 @@ void sr_json_string_n(struct sr_json_writer *w, const char *key, const char *tex
 // Writes text, or null when text is NULL.
 void sr_json_string_or_null(struct sr_json_writer *w, const char *key, const char *text);
 void sr_json_integer(struct sr_json_writer *w, const char *key, int64_t value);
-// At most decimals digits after the point, without needless zeros but with one ("12.5", "0.0").
+// At most decimals (1 to 17) digits after the point, without needless zeros but with one ("12.5", "0.0"). null
+// when value is no finite number.
 void sr_json_number(struct sr_json_writer *w, const char *key, double value, int decimals);
 void sr_json_bool(struct sr_json_writer *w, const char *key, bool value);
 void sr_json_null(struct sr_json_writer *w, const char *key);

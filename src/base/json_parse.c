@@ -39,7 +39,8 @@ struct reader {
 
 static int fail_at(struct reader *r, size_t at, const char *what)
 {
-        return sr_error_set(r->error, SR_ERROR_BAD_REQUEST, EINVAL, "not valid JSON: %s at byte %zu", what, at);
+        return sr_error_set(r->error, SR_ERROR_BAD_REQUEST, EINVAL, "not valid JSON: %s at byte %zu", what,
+                            at);
 }
 
 static int fail(struct reader *r, const char *what)
@@ -267,7 +268,8 @@ static int read_after_value(struct reader *r, char *closing, size_t *depth, bool
                         return end == '}' ? read_key(r) : 0;
                 }
                 if (peek(r) != end)
-                        return fail(r, end == '}' ? "neither , nor } after a member" : "neither , nor ] after an element");
+                        return fail(r, end == '}' ? "neither , nor } after a member"
+                                                  : "neither , nor ] after an element");
                 r->at++;
                 (*depth)--;
         }
@@ -328,7 +330,8 @@ int sr_json_parse(const char *text, size_t length, int max_depth, cJSON **ret, s
                 if (parsed != NULL)
                         *ret = parsed;
                 else
-                        failed = sr_error_set(error, SR_ERROR_INTERNAL, ENOMEM, "no memory left to read JSON");
+                        failed =
+                                sr_error_set(error, SR_ERROR_INTERNAL, ENOMEM, "no memory left to read JSON");
         }
         sr_buf_clear(&r.out);
         return failed;
@@ -425,7 +428,8 @@ static size_t raw_value_end(const char *text, size_t length, size_t at)
                 } else {
                         do
                                 at++;
-                        while (at < length && strchr(",:]}", text[at]) == NULL && !is_space((unsigned char)text[at]));
+                        while (at < length && strchr(",:]}", text[at]) == NULL &&
+                               !is_space((unsigned char)text[at]));
                 }
                 if (depth == 0)
                         return at;
@@ -445,7 +449,8 @@ static bool literal_is(const char *literal, size_t length, const char *key)
                strcmp(parsed->valuestring, key) == 0;
 }
 
-bool sr_json_raw_member(const char *text, size_t length, const char *key, const char **ret_start, size_t *ret_length)
+bool sr_json_raw_member(const char *text, size_t length, const char *key, const char **ret_start,
+                        size_t *ret_length)
 {
         size_t at = skip_space(text, length, 0);
         bool found = false;
@@ -472,7 +477,8 @@ bool sr_json_raw_member(const char *text, size_t length, const char *key, const 
         return found;
 }
 
-bool sr_json_raw_element(const char *text, size_t length, size_t *at, const char **ret_start, size_t *ret_length)
+bool sr_json_raw_element(const char *text, size_t length, size_t *at, const char **ret_start,
+                         size_t *ret_length)
 {
         size_t start = skip_space(text, length, *at);
 

@@ -10,6 +10,8 @@ static void put_string(struct sr_buf *out, const char *text, size_t length)
         size_t from = 0;
 
         sr_buf_append_char(out, '"');
+        if (length == 0)
+                text = ""; // it may be NULL then
         for (size_t at = 0; at < length; at++) {
                 unsigned char c = (unsigned char)text[at];
                 char escape[7] = {'\\', 0};
@@ -142,7 +144,9 @@ void sr_json_integer(struct sr_json_writer *w, const char *key, int64_t value)
 
 void sr_json_number(struct sr_json_writer *w, const char *key, double value, int decimals)
 {
-        char text[512];
+        // The longest double has 309 digits before the point; more than 17 after it say nothing.
+        char text[384];
+        int digits = decimals < 1 ? 1 : decimals > 17 ? 17 : decimals;
 
         if (!isfinite(value)) {
                 sr_json_null(w, key);
@@ -150,11 +154,12 @@ void sr_json_number(struct sr_json_writer *w, const char *key, double value, int
         }
         lead(w, key);
 
-        int length = snprintf(text, sizeof(text), "%.*f", decimals > 0 ? decimals : 1, value);
+        int length = snprintf(text, sizeof(text), "%.*f", digits, value);
+        int sign = text[0] == '-' && strspn(text, "-0.") == (size_t)length; // of a zero: "-0.00"
 
         while (length > 1 && text[length - 1] == '0' && text[length - 2] != '.')
                 length--;
-        sr_buf_append(w->out, text, (size_t)length);
+        sr_buf_append(w->out, text + sign, (size_t)(length - sign));
 }
 
 void sr_json_bool(struct sr_json_writer *w, const char *key, bool value)

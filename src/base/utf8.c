@@ -90,7 +90,8 @@ void sr_utf8_append_sanitized(struct sr_buf *buf, const char *text, size_t lengt
                 sr_buf_append(buf, replacement, sizeof(replacement) - 1);
                 from = ++at;
         }
-        sr_buf_append(buf, text + from, at - from);
+        if (at > from)
+                sr_buf_append(buf, text + from, at - from);
 }
 
 size_t sr_utf8_complete_prefix(const char *text, size_t length)
