@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Arranges the benchmark and prints its tables; measure.c does the timing.
+
+Every pass measures each way of running each workload once, in turn, so that what else the machine does falls on
+all alike. A figure is the median of all runs of all passes; a ratio is against bare exec of the same workload.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+import support  # noqa: E402
+
+HELLO_PY = "print('hello')\n"
+HELLO_CPP = """#include <iostream>
+#include <numeric>
+#include <vector>
+int main()
+{
+        std::vector<int> numbers(10);
+        std::iota(numbers.begin(), numbers.end(), 1);
+        std::cout << std::accumulate(numbers.begin(), numbers.end(), 0) << "\\n";
+}
+"""
+GPP = ["g++", "-std=c++17", "-O2", "/scratch/snippet.cpp", "-o", "/scratch/a.out"]
+
+# name: (title, language, image references, source file, its text, programs run, runs a pass)
+WORKLOADS = {
+    "trivial": ("a static program that exits", "bench-trivial", ["sandbox-runner/minimal:latest"], "snippet.txt", "x\n",
+                [["/usr/bin/true"]], 40),
+    "python": ("Python hello", "python", None, "snippet.py", HELLO_PY, [["python", "/scratch/snippet.py"]], 10),
+    "cpp": ("C++ hello, compiled and run", "cpp", None, "snippet.cpp", HELLO_CPP, [GPP, ["/scratch/a.out"]], 3),
+}
+BARE, LAUNCH, ANSWER, ONESHOT, BWRAP = ("bare exec in a chroot", "resident server, its launch", "resident server, request to answer",
+                                        "one command (run)", "bubblewrap with a filter")
+WAYS = (BARE, LAUNCH, ANSWER, ONESHOT, BWRAP)
+AT_ONCE = (1, 2, 8)
+TARGETS = {"trivial": 4.0, "python": 1.25}
+
+
+class Bench:
+    """One identity: its directories, trees and language files."""
+
+    def __init__(self, lab, identity, measure):
+        self.runner = lab.runner(identity)
+        self.identity = identity
+        self.measure = measure
+        self.store = Path(self.runner.env["SANDBOX_RUNNER_IMAGES_LOWER_STORE"])
+        languages = self.runner.place / "languages"
+        languages.mkdir()
+        (languages / "bench-trivial.json").write_text(json.dumps({
+            "description": "A program that exits", "image": WORKLOADS["trivial"][2][0], "extensions": [".txt"],
+            "source": "snippet.txt", "run": WORKLOADS["trivial"][5][0]}))
+        catalogue = Path(self.runner.program).resolve().parents[1] / "images"
+        self.runner.env["SANDBOX_RUNNER_LANGUAGES_DIRECTORIES"] = f"{catalogue}:{languages}"
+        self.shared = self.runner.place / "shared"
+        self.shared.mkdir()
+        identity.own(self.shared)
+        self.trees = {name: self.tree(work[1], work[2]) for name, work in WORKLOADS.items()}
+
+    def tree(self, language, references):
+        """The unpacked root file system that the language's runs use."""
+        if references is None:
+            entry = json.loads((support.CHECKOUT / "images" / f"{language}.json").read_text())
+            references = [entry["image"], *entry.get("fallback_images", [])]
+        known = {}
+        for path in (self.store / "refs").glob("*.json"):
+            ref = json.loads(path.read_text())
+            known[ref["reference"]] = ref["chain_id"]
+        for reference in references:
+            if reference in known:
+                return self.store / "trees" / known[reference] / "rootfs"
+        sys.exit(f"none of {references} is in {self.store}: sh tests/run.sh prepares the images")
+
+    def command(self, way, name, count, at_once):
+        """The call of measure for one way and workload."""
+        _title, language, _images, source, text, programs, _runs = WORKLOADS[name]
+        code = self.runner.place / f"original-{source}"
+        if not code.exists():
+            code.write_text(text)
+        there = self.shared / source
+        then = [["--then", *program] for program in programs[1:]]
+        if way == BARE:
+            return ["spawn", count, at_once, "--root", self.trees[name], "--file", code, f"/scratch/{source}", "--",
+                    *programs[0], *sum(then, [])]
+        if way == ANSWER:
+            return ["server", count, at_once, "--language", language, "--code", code, "--vary", "--", self.runner.program]
+        if way == ONESHOT:
+            return ["spawn", count, at_once, "--file", code, there, "--", self.runner.program, "run", "-l", language, there]
+        wrapper = ["bwrap", "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--clearenv",
+                   "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--ro-bind", self.trees[name], "/", "--proc", "/proc",
+                   "--dev", "/dev", "--tmpfs", "/tmp", "--bind", self.shared, "/scratch", "--chdir", "/scratch", "--seccomp", "9"]
+        rest = sum((["--then", *wrapper, *program] for program in programs[1:]), [])
+        return ["spawn", count, at_once, "--filter", "--file", code, there, "--", *wrapper, *programs[0], *rest]
+
+    def perform(self, way, name, count, at_once=1):
+        """(latencies, launch times inside the server, runs a second)"""
+        env = dict(self.runner.env, SANDBOX_RUNNER_SERVER_SLOTS=str(max(at_once, os.cpu_count())))
+        done = subprocess.run([self.measure, *map(str, self.command(way, name, count, at_once))], env=env, cwd=self.runner.place,
+                              capture_output=True, text=True, timeout=600, **self.identity.popen())
+        if done.returncode != 0:
+            sys.exit(f"{way}, {name}, as {self.identity.label}: {done.stderr[-2000:]}")
+        runs = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("run ")]
+        whole = float(done.stdout.split()[-1])
+        return [float(run[0]) / 1000 for run in runs], [float(run[1]) / 1000 for run in runs], count / whole * 1e6
+
+
+def measured(bench, names, passes, share):
+    """Interleaved passes: {(way, workload): [ms]} and {(way, workload, at once): [runs a second]}."""
+    times, rates = {}, {}
+    for number in range(passes):
+        for name in names:
+            runs = max(1, round(WORKLOADS[name][6] * share))
+            for way in (BARE, ANSWER, ONESHOT, BWRAP):
+                for at_once in AT_ONCE if name != "cpp" else (1,):
+                    latency, launch, rate = bench.perform(way, name, runs * at_once, at_once)
+                    rates.setdefault((way, name, at_once), []).append(rate)
+                    if at_once == 1:
+                        times.setdefault((way, name), []).extend(latency)
+                        if way == ANSWER:
+                            times.setdefault((LAUNCH, name), []).extend(launch)
+        print(f"pass {number + 1} of {passes} as {bench.identity.label}", file=sys.stderr, flush=True)
+    return times, rates
+
+
+def report(bench, names, times, rates):
+    print(f"\nAs {bench.identity.label}, {os.cpu_count()} processors, kernel {platform.release()}; median ms (ratio to bare)")
+    print(f"{'':36}" + "".join(f"{WORKLOADS[name][0]:>30}" for name in names))
+    medians = {key: statistics.median(values) for key, values in times.items()}
+    for way in WAYS:
+        cells = (f"{medians[way, name]:.2f} ({medians[way, name] / medians[BARE, name]:.2f})" for name in names)
+        print(f"{way:36}" + "".join(f"{cell:>30}" for cell in cells))
+    both = [name for name in names if name != "cpp"]
+    print("\nruns a second at " + ", ".join(map(str, AT_ONCE)) + " at once")
+    for way in (BARE, ANSWER, ONESHOT, BWRAP):
+        cells = (" / ".join(f"{statistics.median(rates[way, name, n]):.0f}" for n in AT_ONCE) for name in both)
+        print(f"{way:36}" + "".join(f"{cell:>30}" for cell in cells))
+    for name in (name for name in names if name in TARGETS):
+        ratio = medians[LAUNCH, name] / medians[BARE, name]
+        verdict = "met" if ratio <= TARGETS[name] else "missed"
+        print(f"target for {WORKLOADS[name][0]}: at most {TARGETS[name]:g} times bare; {ratio:.2f}: {verdict}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--measure", required=True)
+    parser.add_argument("--smoke", action="store_true", help="one short pass, to see that everything still works")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--only", default=",".join(WORKLOADS))
+    options = parser.parse_args()
+    if not shutil.which("bwrap"):
+        sys.exit("bubblewrap is not installed: apt-get install bubblewrap")
+    names = options.only.split(",")
+    passes, share = (1, 0.05) if options.smoke else (options.passes, 1)
+    base = support.make_base()
+    try:
+        lab = support.Lab(base, support.find_program(), support.find_store())
+        measure = base / "measure"
+        shutil.copy(options.measure, measure)
+        measure.chmod(0o755)
+        for label in ("root", "user") if os.geteuid() == 0 else ("self",):
+            bench = Bench(lab, lab.identity(label), measure)
+            report(bench, names, *measured(bench, names, passes, share))
+        if os.geteuid() != 0:
+            print("\nnot measured: as root (an ordinary user started this)")
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+main()
