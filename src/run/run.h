@@ -30,22 +30,23 @@ enum sr_run_reason {
 
 // What is asked for. Everything is copied by the runner.
 struct sr_run_request {
-        const char *language;     // as the client wrote it
-        const char *code;         // may hold NULs
+        const char *language; // as the client wrote it
+        const char *code;     // may hold NULs
         size_t code_length;
-        int64_t timeout_s;        // 0: the default
-        const char *image;        // NULL: the language's
-        char *const *arguments;   // extra arguments of the program, may be NULL
-        int stdin_fd;             // -1: empty standard input; borrowed until the run ends. Never handed to the
-                                  // snippet: its bytes are copied into a pipe
+        int64_t timeout_s;      // 0: the default
+        const char *image;      // NULL: the language's
+        char *const *arguments; // extra arguments of the program, may be NULL
+        int stdin_fd;           // -1: empty standard input; borrowed until the run ends. Never handed to the
+                                // snippet: its bytes are copied into a pipe
         // Output as it comes (raw bytes, stream 1 or 2), or NULL. Called on the thread that runs.
         void (*output)(void *context, int stream, const char *bytes, size_t length);
         void *output_context;
 };
 
 struct sr_run_stage {
-        const char *name;     // "compile" or "run"
-        double wall_ms;
+        const char *name; // "compile" or "run"
+        double launch_ms; // making the sandbox
+        double wall_ms;   // the program itself
         double cpu_ms;
         int64_t peak_memory_bytes; // of its largest process, 0 when unknown
         bool has_exit_code;
@@ -71,14 +72,14 @@ struct sr_run_result {
         double queue_ms;
         double cpu_ms;
         int64_t peak_memory_bytes;
-        char *image;  // reference of what really ran, NULL when nothing ran
+        char *image; // reference of what really ran, NULL when nothing ran
         char *image_digest;
         char *compiler_output; // what a successful compile printed, or NULL
         size_t compiler_output_length;
         struct sr_run_stage stages[2];
         size_t stage_count;
-        bool accepted;      // false: refused, no history row
-        int64_t history_id; // 0: not recorded
+        bool accepted;         // false: refused, no history row
+        int64_t history_id;    // 0: not recorded
         char *history_problem; // why it could not be recorded, or NULL
 };
 
@@ -116,8 +117,9 @@ struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct s
 
 // Runs on a thread of the runner's; done is called there exactly once and owns the result. cancel is borrowed
 // until then.
-void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *request, struct sr_run_cancel *cancel,
-                      void (*done)(void *context, struct sr_run_result *result), void *context);
+void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *request,
+                      struct sr_run_cancel *cancel, void (*done)(void *context, struct sr_run_result *result),
+                      void *context);
 
 // Fires the cancel handle of every run that waits or runs; new ones are refused from now on.
 void sr_runner_stop(struct sr_runner *runner);

@@ -1,0 +1,285 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "run/cancel.h"
+#include "run/runner.h"
+
+// Threads of sr_runner_submit: a run needs little stack (drain's chunk is the largest thing on it).
+#define THREAD_STACK_BYTES (512 * 1024)
+
+int sr_runner_new(const struct sr_config *config, struct sr_runner **ret, struct sr_error **error)
+{
+        _cleanup_runner_ struct sr_runner *runner = sr_new(struct sr_runner);
+        _cleanup_free_ char *directory = sr_config_program_directory(), *program = NULL;
+
+        *runner = (struct sr_runner){
+                .config = config,
+                .stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                .lock = PTHREAD_MUTEX_INITIALIZER,
+                .idle = PTHREAD_COND_INITIALIZER,
+        };
+        if (runner->stop_event < 0)
+                return sr_error_set(error, SR_ERROR_INTERNAL, errno, "making an eventfd: %s",
+                                    strerror(errno));
+        int r = sr_image_store_open(config->store, config->lower_store, &runner->store, error);
+        if (r == 0)
+                r = sr_config_find_helper(directory, "sandbox-runner-spawner", &program, error);
+        if (r == 0)
+                r = sr_spawner_start(
+                        &(struct sr_spawner_options){
+                                .program = program,
+                                .tree_roots = sr_image_store_tree_roots(runner->store),
+                                .root_id_base = config->root_id_base,
+                        },
+                        &runner->spawner, error);
+        if (r == 0)
+                r = sr_language_load(config->catalogues, &runner->languages, error);
+        if (r < 0)
+                return r;
+        runner->queue = sr_run_queue_new(config->slots, config->max_queue);
+        *ret = sr_steal(runner);
+        return 0;
+}
+
+struct sr_runner *sr_runner_free(struct sr_runner *runner)
+{
+        if (runner == NULL)
+                return NULL;
+        if (runner->stop_event >= 0)
+                sr_runner_stop(runner);
+        pthread_mutex_lock(&runner->lock);
+        while (runner->threads > 0)
+                pthread_cond_wait(&runner->idle, &runner->lock);
+        pthread_mutex_unlock(&runner->lock);
+        sr_spawner_stop(runner->spawner);
+        sr_run_queue_free(runner->queue);
+        sr_history_close(runner->history);
+        sr_language_free(runner->languages);
+        sr_image_store_close(runner->store);
+        sr_fd_close(runner->stop_event);
+        free(runner->history_problem);
+        pthread_cond_destroy(&runner->idle);
+        pthread_mutex_destroy(&runner->lock);
+        free(runner);
+        return NULL;
+}
+
+void sr_runner_freep(struct sr_runner **runner)
+{
+        *runner = sr_runner_free(*runner);
+}
+
+void sr_runner_stop(struct sr_runner *runner)
+{
+        const uint64_t one = 1;
+
+        (void)!write(runner->stop_event, &one, sizeof(one));
+}
+
+const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner)
+{
+        return runner->languages;
+}
+
+struct sr_history *sr_runner_history(struct sr_runner *runner, const char **ret_problem)
+{
+        pthread_mutex_lock(&runner->lock);
+        if (!runner->history_tried && runner->config->history_enabled) {
+                _cleanup_error_ struct sr_error *error = NULL;
+                char *notice = NULL;
+
+                if (sr_history_open(runner->config->database, false, &runner->history, &notice, &error) < 0)
+                        runner->history_problem = sr_strdup(sr_error_message(error));
+                else
+                        runner->history_problem = notice;
+                // One that could not be opened is tried again at the next run: a full disk may have room by
+                // then.
+                runner->history_tried = runner->history != NULL;
+        }
+        struct sr_history *history = runner->history;
+        *ret_problem = runner->history_problem;
+        pthread_mutex_unlock(&runner->lock);
+        return history;
+}
+
+static struct sr_run_result *new_result(const struct sr_run_request *request)
+{
+        struct sr_run_result *result = sr_new(struct sr_run_result);
+
+        *result = (struct sr_run_result){
+                .status = SR_RUN_ERROR,
+                .reason = SR_REASON_REFUSED,
+                .out = sr_strdup(""),
+                .err = sr_strdup(""),
+                .language = sr_language_normalise(request->language),
+        };
+        return result;
+}
+
+static struct sr_run_result *refuse(struct sr_run_result *result, const struct sr_error *error)
+{
+        free(result->err);
+        result->err = sr_strdup(sr_error_message(error));
+        result->err_length = strlen(result->err);
+        return result;
+}
+
+static void cancelled_while_waiting(struct sr_run_result *result)
+{
+        result->accepted = true;
+        result->reason = SR_REASON_CANCELLED;
+}
+
+static void execute_plan(struct sr_runner *runner, const struct sr_run_request *request,
+                         struct sr_run_plan *plan, const int *cancel_fds, size_t cancel_count,
+                         struct sr_run_result *result)
+{
+        uint64_t began = sr_clock_monotonic_ns();
+
+        result->accepted = true;
+        result->image = sr_strdup(plan->image->reference);
+        result->image_digest = plan->image->digest != NULL ? sr_strdup(plan->image->digest) : NULL;
+        plan->environment = sr_run_environment(plan->language, plan->image);
+        plan->run = sr_strv_copy(plan->language->run);
+        for (size_t i = 0; request->arguments != NULL && request->arguments[i] != NULL; i++)
+                sr_strv_append(&plan->run, sr_strdup(request->arguments[i]));
+        sr_run_stages(runner, plan, request, cancel_fds, cancel_count, result);
+        result->duration_ms = (double)(sr_clock_monotonic_ns() - began) / 1e6;
+        sr_strv_free(plan->run);
+        sr_strv_free(plan->environment);
+}
+
+struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct sr_run_request *request,
+                                        struct sr_run_cancel *cancel)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        struct sr_run_result *result = new_result(request);
+        struct sr_run_plan plan = {0};
+        int cancel_fds[2] = {runner->stop_event, cancel != NULL ? cancel->event : -1};
+        size_t cancel_count = cancel != NULL && cancel->event >= 0 ? 2 : 1;
+        int64_t began_us = sr_clock_realtime_us();
+        int r = sr_run_validate(runner, request, &plan.language, &plan.timeout_us, &error);
+
+        if (r < 0)
+                return refuse(result, error);
+        free(result->language);
+        result->language = sr_strdup(plan.language->name);
+
+        uint64_t asked = sr_clock_monotonic_ns();
+
+        r = sr_run_queue_enter(runner->queue, cancel_fds, cancel_count, &error);
+        if (r < 0 && r != -ECANCELED)
+                return refuse(result, error);
+        result->queue_ms = (double)(sr_clock_monotonic_ns() - asked) / 1e6;
+        if (r == -ECANCELED) {
+                cancelled_while_waiting(result);
+        } else {
+                r = sr_run_find_image(runner, request, plan.language, &plan.image, &error);
+                if (r == 0)
+                        execute_plan(runner, request, &plan, cancel_fds, cancel_count, result);
+                else
+                        refuse(result, error);
+                sr_image_free(plan.image);
+                sr_run_queue_leave(runner->queue);
+        }
+        if (result->accepted)
+                sr_run_record(runner, request, began_us, result);
+        return result;
+}
+
+// A request of its own for a run on another thread.
+struct submission {
+        struct sr_runner *runner;
+        struct sr_run_request request;
+        struct sr_run_cancel *cancel;
+        void (*done)(void *context, struct sr_run_result *result);
+        void *context;
+};
+
+static void submission_free(struct submission *submission)
+{
+        free((char *)(uintptr_t)submission->request.language);
+        free((char *)(uintptr_t)submission->request.code);
+        free((char *)(uintptr_t)submission->request.image);
+        sr_strv_free((char **)(uintptr_t)submission->request.arguments);
+        free(submission);
+}
+
+static void *submission_run(void *argument)
+{
+        struct submission *submission = argument;
+        struct sr_runner *runner = submission->runner;
+
+        submission->done(submission->context,
+                         sr_runner_execute(runner, &submission->request, submission->cancel));
+        submission_free(submission);
+        pthread_mutex_lock(&runner->lock);
+        if (--runner->threads == 0)
+                pthread_cond_broadcast(&runner->idle);
+        pthread_mutex_unlock(&runner->lock);
+        return NULL;
+}
+
+// Signals are for the main thread: a handler of its own must not find itself on one of these.
+static int start_thread(void *argument)
+{
+        pthread_attr_t attributes;
+        pthread_t thread;
+        sigset_t all, before;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        int r = pthread_create(&thread, &attributes, submission_run, argument);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+        return -r;
+}
+
+void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *request,
+                      struct sr_run_cancel *cancel, void (*done)(void *context, struct sr_run_result *result),
+                      void *context)
+{
+        struct submission *submission = sr_new(struct submission);
+
+        *submission = (struct submission){
+                .runner = runner,
+                .request = *request,
+                .cancel = cancel,
+                .done = done,
+                .context = context,
+        };
+        submission->request.language = sr_strdup(request->language);
+        submission->request.code = sr_memdup0(request->code, request->code_length);
+        submission->request.image = request->image != NULL ? sr_strdup(request->image) : NULL;
+        submission->request.arguments = request->arguments != NULL ? sr_strv_copy(request->arguments) : NULL;
+        pthread_mutex_lock(&runner->lock);
+        runner->threads++;
+        pthread_mutex_unlock(&runner->lock);
+
+        int r = start_thread(submission);
+
+        if (r < 0) {
+                _cleanup_error_ struct sr_error *error = NULL;
+
+                sr_error_set(&error, SR_ERROR_LIMIT, -r,
+                             "The runner could not start a thread (%s): the host is out of processes or "
+                             "memory; run "
+                             "fewer at once.",
+                             strerror(-r));
+                pthread_mutex_lock(&runner->lock);
+                runner->threads--;
+                pthread_mutex_unlock(&runner->lock);
+                done(context, refuse(new_result(request), error));
+                submission_free(submission);
+        }
+}

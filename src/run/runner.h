@@ -1,0 +1,55 @@
+// Inside src/run only: the runner's parts and what a run carries from step to step.
+#pragma once
+
+#include <pthread.h>
+
+#include "history/history.h"
+#include "image/store.h"
+#include "language/language.h"
+#include "run/queue.h"
+#include "run/run.h"
+#include "sandbox/sandbox.h"
+
+struct sr_runner {
+        const struct sr_config *config;
+        struct sr_language_catalogue *languages;
+        struct sr_image_store *store;
+        struct sr_spawner *spawner;
+        struct sr_run_queue *queue;
+        int stop_event; // an eventfd every run watches; readable once sr_runner_stop() was called
+
+        pthread_mutex_t lock; // guards what follows
+        pthread_cond_t idle;
+        unsigned threads; // of sr_runner_submit
+        bool history_tried;
+        struct sr_history *history;
+        char *history_problem;
+};
+
+// A valid request, with everything it names found.
+struct sr_run_plan {
+        const struct sr_language *language;
+        uint64_t timeout_us;
+        struct sr_image *image;
+        char **environment;
+        char **run; // argument vector of the run stage with the request's extra arguments
+};
+
+// Checks a request against CONTRACT's limits and the catalogue. A negative errno with the refusal's sentence.
+int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,
+                    const struct sr_language **ret_language, uint64_t *ret_timeout_us,
+                    struct sr_error **error);
+// Finds the image: the request's, the language's, or one of its fallbacks. -ENOENT with a sentence that names
+// the commands that would bring it.
+int sr_run_find_image(const struct sr_runner *runner, const struct sr_run_request *request,
+                      const struct sr_language *language, struct sr_image **ret, struct sr_error **error);
+// The program's whole environment.
+char **sr_run_environment(const struct sr_language *language, const struct sr_image *image);
+// Goes through the stages and fills the result's verdict, texts and figures. Never fails: a fault of ours is
+// a verdict too.
+void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
+                   const struct sr_run_request *request, const int *cancel_fds, size_t cancel_count,
+                   struct sr_run_result *result);
+// Adds the result to the history; a problem becomes result->history_problem.
+void sr_run_record(struct sr_runner *runner, const struct sr_run_request *request, int64_t began_us,
+                   struct sr_run_result *result);

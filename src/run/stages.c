@@ -1,0 +1,227 @@
+// From a valid request to a verdict: compile where the language has a compiler, then run.
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "run/capture.h"
+#include "run/runner.h"
+
+static void set_text(char **text, size_t *length, char *value, size_t value_length)
+{
+        free(*text);
+        *text = value;
+        *length = value_length;
+}
+
+static void set_stderr_message(struct sr_run_result *result, const char *message)
+{
+        set_text(&result->err, &result->err_length, sr_strdup(message), strlen(message));
+}
+
+static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_stage *limits, uint32_t inodes,
+                      bool compile, struct sr_sandbox_spec *ret)
+{
+        // A compiled program may read what the compiler made but no longer change it.
+        bool writable = compile || plan->language->compile == NULL;
+
+        *ret = (struct sr_sandbox_spec){
+                .root = SR_SANDBOX_ROOT_TREE,
+                .store = plan->image->store,
+                .chain_id = plan->image->chain_id,
+                .arguments = compile ? plan->language->compile : plan->run,
+                .environment = plan->environment,
+                .scratch = writable ? SR_SANDBOX_SCRATCH_WRITE : SR_SANDBOX_SCRATCH_READ,
+                .in_scratch = writable,
+                .timeout_ns = (compile ? limits->timeout_us : plan->timeout_us) * 1000u,
+                .tmp_bytes = limits->tmp_bytes,
+                .tmp_inodes = inodes,
+                .file_bytes = limits->file_bytes,
+                .open_files = limits->open_files,
+                .processes = limits->pids,
+                .processors = (limits->cpu_millis + 999) / 1000,
+                .program_fd = -1,
+                .directory_fd = -1,
+        };
+}
+
+static void add_stage(struct sr_run_result *result, const char *name, const struct sr_capture *capture)
+{
+        const struct sr_sandbox_outcome *outcome = &capture->outcome;
+        struct sr_run_stage *stage = &result->stages[result->stage_count++];
+
+        *stage = (struct sr_run_stage){
+                .name = name,
+                .launch_ms = (double)outcome->launch_ns / 1e6,
+                .wall_ms = (double)outcome->wall_ns / 1e6,
+                .cpu_ms = (double)outcome->cpu_us / 1e3,
+                .peak_memory_bytes = (int64_t)outcome->peak_bytes,
+        };
+        if (outcome->end == SR_SANDBOX_EXITED) {
+                int status = outcome->wait_status;
+
+                stage->has_exit_code = true;
+                stage->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        }
+        result->cpu_ms += stage->cpu_ms;
+        if (stage->peak_memory_bytes > result->peak_memory_bytes)
+                result->peak_memory_bytes = stage->peak_memory_bytes;
+}
+
+// How the program ended, in the result's terms. What happened to it decides, not what it printed.
+static void judge(const struct sr_capture *capture, struct sr_run_result *result)
+{
+        int status = capture->outcome.wait_status;
+
+        result->status = SR_RUN_ERROR;
+        result->has_exit_code = false;
+        result->signal = 0;
+        if (capture->outcome.end == SR_SANDBOX_TIMEOUT) {
+                result->status = SR_RUN_TIMEOUT;
+                result->reason = SR_REASON_TIMEOUT;
+        } else if (capture->outcome.end == SR_SANDBOX_KILLED) {
+                result->reason = capture->over_the_limit ? SR_REASON_OUTPUT_LIMIT : SR_REASON_CANCELLED;
+                result->has_exit_code = capture->over_the_limit;
+                result->exit_code = 128 + SIGKILL;
+        } else if (WIFSIGNALED(status)) {
+                result->reason = SR_REASON_SIGNAL;
+                result->signal = WTERMSIG(status);
+                result->has_exit_code = true;
+                result->exit_code = 128 + WTERMSIG(status);
+        } else {
+                result->reason = SR_REASON_EXIT;
+                result->has_exit_code = true;
+                result->exit_code = WEXITSTATUS(status);
+                if (result->exit_code == 0)
+                        result->status = SR_RUN_SUCCESS;
+        }
+}
+
+static void take_output(const struct sr_capture *capture, struct sr_run_result *result)
+{
+        size_t length;
+        char *text = sr_capture_text(&capture->out, &length, &result->out_truncated);
+
+        set_text(&result->out, &result->out_length, text, length);
+        text = sr_capture_text(&capture->err, &length, &result->err_truncated);
+        set_text(&result->err, &result->err_length, text, length);
+        result->out_total = capture->out.total;
+        result->err_total = capture->err.total;
+}
+
+static void judge_internal(struct sr_run_result *result, const struct sr_error *error)
+{
+        result->status = SR_RUN_ERROR;
+        result->reason = SR_REASON_INTERNAL;
+        result->has_exit_code = false;
+        set_stderr_message(result, sr_error_message(error));
+}
+
+static void prepend_stderr(struct sr_run_result *result, const char *line)
+{
+        struct sr_buf text = {0};
+        size_t length;
+
+        sr_buf_append_text(&text, line);
+        sr_buf_append(&text, result->err, result->err_length);
+        char *joined = sr_buf_steal(&text, &length);
+        set_text(&result->err, &result->err_length, joined, length);
+}
+
+static void keep_compiler_output(const struct sr_capture *capture, struct sr_run_result *result)
+{
+        bool truncated;
+
+        // Compilers write diagnostics to stderr; what one wrote to stdout is nobody's output here.
+        if (capture->err.total > 0)
+                result->compiler_output =
+                        sr_capture_text(&capture->err, &result->compiler_output_length, &truncated);
+}
+
+// true when the program may run now.
+static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
+                    const struct sr_run_plan *plan, struct sr_capture_options options,
+                    struct sr_run_result *result)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        struct sr_sandbox_spec spec;
+        struct sr_capture capture;
+
+        options.stdin_fd = -1;
+        options.output = NULL;
+        fill_spec(plan, &config->compile, config->inodes, true, &spec);
+        if (sr_capture_run(sandbox, &spec, &options, &capture, &error) < 0) {
+                sr_error_prefix(&error, 0, "compiling");
+                judge_internal(result, error);
+                return false;
+        }
+        add_stage(result, "compile", &capture);
+        judge(&capture, result);
+        if (result->status == SR_RUN_SUCCESS) {
+                keep_compiler_output(&capture, result);
+        } else {
+                take_output(&capture, result);
+                if (result->status == SR_RUN_TIMEOUT) {
+                        _cleanup_free_ char *line =
+                                sr_asprintf("The compile stage timed out after %g seconds.\n",
+                                            (double)config->compile.timeout_us / 1e6);
+
+                        prepend_stderr(result, line);
+                } else if (result->reason == SR_REASON_EXIT || result->reason == SR_REASON_SIGNAL) {
+                        result->status = SR_RUN_COMPILE_ERROR;
+                }
+        }
+        sr_capture_clear(&capture);
+        return result->status == SR_RUN_SUCCESS;
+}
+
+static void run(struct sr_sandbox *sandbox, const struct sr_config *config, const struct sr_run_plan *plan,
+                const struct sr_capture_options *options, struct sr_run_result *result)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        struct sr_sandbox_spec spec;
+        struct sr_capture capture;
+
+        fill_spec(plan, &config->run, config->inodes, false, &spec);
+        if (sr_capture_run(sandbox, &spec, options, &capture, &error) < 0) {
+                judge_internal(result, error);
+                return;
+        }
+        add_stage(result, "run", &capture);
+        judge(&capture, result);
+        take_output(&capture, result);
+        sr_capture_clear(&capture);
+}
+
+void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
+                   const struct sr_run_request *request, const int *cancel_fds, size_t cancel_count,
+                   struct sr_run_result *result)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
+        const struct sr_config *config = runner->config;
+        struct sr_capture_options options = {
+                .keep_bytes = config->output_keep_bytes,
+                .kill_bytes = config->output_kill_bytes,
+                .stdin_fd = request->stdin_fd,
+                .cancel_fds = cancel_fds,
+                .cancel_count = cancel_count,
+                .output = request->output,
+                .output_context = request->output_context,
+        };
+        int r = sr_sandbox_open(runner->spawner, &sandbox, &error);
+
+        if (r == 0)
+                r = sr_sandbox_make_scratch(sandbox, config->run.scratch_bytes, config->inodes, &error);
+        if (r == 0)
+                r = sr_sandbox_write_file(sandbox, plan->language->source, request->code,
+                                          request->code_length, &error);
+        if (r < 0) {
+                judge_internal(result, error);
+                return;
+        }
+        if (plan->language->compile == NULL || compile(sandbox, config, plan, options, result))
+                run(sandbox, config, plan, &options, result);
+}

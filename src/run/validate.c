@@ -1,0 +1,141 @@
+// What is refused before anything is started, and where a run's ingredients come from.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "run/runner.h"
+
+static bool is_blank(const char *text, size_t length)
+{
+        for (size_t i = 0; i < length; i++)
+                if (strchr(" \t\n\v\f\r", text[i]) == NULL || text[i] == '\0')
+                        return false;
+        return true;
+}
+
+static char *language_names(const struct sr_runner *runner)
+{
+        struct sr_buf names = {0};
+
+        for (size_t i = 0; i < sr_language_count(runner->languages); i++)
+                sr_buf_printf(&names, "%s%s", i > 0 ? ", " : "", sr_language_at(runner->languages, i)->name);
+        return sr_buf_steal(&names, NULL);
+}
+
+static int refuse_language(const struct sr_runner *runner, const char *name, struct sr_error **error)
+{
+        _cleanup_free_ char *names = language_names(runner);
+
+        return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
+                            "Unsupported language '%.100s'. Supported: %s.", name,
+                            *names != '\0' ? names : "none (no language file was found)");
+}
+
+int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,
+                    const struct sr_language **ret_language, uint64_t *ret_timeout_us,
+                    struct sr_error **error)
+{
+        const struct sr_config *config = runner->config;
+        const struct sr_language *language = sr_language_find(runner->languages, request->language);
+        int64_t timeout = request->timeout_s != 0 ? request->timeout_s : config->default_timeout_s;
+
+        if (language == NULL)
+                return refuse_language(runner, request->language, error);
+        if (is_blank(request->code, request->code_length))
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
+                                    "The code is empty: send a program to run.");
+        if (request->code_length > config->max_code_bytes)
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, EFBIG,
+                                    "The code is %zu bytes long; at most %llu bytes are accepted.",
+                                    request->code_length, (unsigned long long)config->max_code_bytes);
+        if (timeout < 1 || timeout > config->max_timeout_s)
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE,
+                                    "timeout_seconds is %lld; it must be from 1 to %u.", (long long)timeout,
+                                    config->max_timeout_s);
+        *ret_language = language;
+        *ret_timeout_us = (uint64_t)timeout * 1000000u;
+        return 0;
+}
+
+// Tries one reference; an image that is merely absent is no error yet.
+static int try_image(const struct sr_runner *runner, const char *reference, struct sr_image **ret,
+                     struct sr_error **error)
+{
+        _cleanup_error_ struct sr_error *found = NULL;
+        int r = sr_image_store_find(runner->store, reference, ret, &found);
+
+        if (r == -ENOENT || r == 0)
+                return r;
+        return sr_error_set(error, sr_error_get_kind(found), -r, "%s", sr_error_message(found));
+}
+
+int sr_run_find_image(const struct sr_runner *runner, const struct sr_run_request *request,
+                      const struct sr_language *language, struct sr_image **ret, struct sr_error **error)
+{
+        const char *wanted = request->image != NULL ? request->image : language->image;
+        int r = try_image(runner, wanted, ret, error);
+
+        for (size_t i = 0;
+             request->image == NULL && r == -ENOENT && i < sr_strv_length(language->fallback_images); i++)
+                r = try_image(runner, language->fallback_images[i], ret, error);
+        if (r != -ENOENT)
+                return r;
+        if (request->image == NULL && language->recipe != NULL)
+                return sr_error_set(
+                        error, SR_ERROR_IMAGE, ENOENT,
+                        "The image %s for %s is not here. Build one with `sandbox-runner image build %s`, "
+                        "or bring it with `sandbox-runner image import PATH --name %s`.",
+                        wanted, language->name, language->recipe, wanted);
+        return sr_error_set(
+                error, SR_ERROR_IMAGE, ENOENT,
+                "The image %s is not here. Bring it with `sandbox-runner image import PATH --name %s`; "
+                "`sandbox-runner image list` shows those that are.",
+                wanted, wanted);
+}
+
+static const char *environment_value(char *const *environment, const char *name)
+{
+        size_t length = strlen(name);
+
+        for (size_t i = 0; environment != NULL && environment[i] != NULL; i++)
+                if (strncmp(environment[i], name, length) == 0 && environment[i][length] == '=')
+                        return environment[i] + length + 1;
+        return NULL;
+}
+
+// Sets NAME=value, over an earlier value of the same name.
+static void set_variable(char ***environment, char *assignment)
+{
+        size_t name = (size_t)(strchrnul(assignment, '=') - assignment) + 1;
+
+        for (size_t i = 0; i < sr_strv_length(*environment); i++) {
+                if (strncmp((*environment)[i], assignment, name) == 0) {
+                        free((*environment)[i]);
+                        (*environment)[i] = assignment;
+                        return;
+                }
+        }
+        sr_strv_append(environment, assignment);
+}
+
+// Fixed values, the image's PATH, then what the language file adds. Nothing of ours.
+char **sr_run_environment(const struct sr_language *language, const struct sr_image *image)
+{
+        static const char *const fixed[] = {
+                "HOME=/tmp",    "USER=sandbox", "LOGNAME=sandbox",    "SHELL=/bin/sh",
+                "LANG=C.UTF-8", "TMPDIR=/tmp",  "PYTHONUNBUFFERED=1",
+        };
+        const char *path = environment_value(image->environment, "PATH");
+        char **environment = NULL;
+
+        sr_strv_append(&environment,
+                       sr_asprintf("PATH=%s", path != NULL ? path
+                                                           : "/usr/local/sbin:/usr/local/bin:/usr/sbin:"
+                                                             "/usr/bin:/sbin:/bin"));
+        for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++)
+                sr_strv_append(&environment, sr_strdup(fixed[i]));
+        for (size_t i = 0; language->environment != NULL && language->environment[i] != NULL; i++)
+                set_variable(&environment, sr_strdup(language->environment[i]));
+        return environment;
+}

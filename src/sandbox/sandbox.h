@@ -1,0 +1,94 @@
+// The server's side of the sandbox: start the spawner, open a sandbox for a run, run stages in it.
+//
+// Theory of operation: see protocol.h. The server has no privilege; the spawner is exec'd into its own user,
+// mount and pid namespaces and makes each sandbox. A spawner that has died is replaced at the next
+// sr_sandbox_open(); the runs it had answer -EPIPE. Calls are thread-safe between different sandboxes.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct sr_spawner;
+struct sr_sandbox;
+
+struct sr_spawner_options {
+        const char *program; // path of sandbox-runner-spawner
+        char *const
+                *tree_roots;   // directories of root file systems, NULL-terminated, at most 4; need not exist
+        uint32_t root_id_base; // started by root: first of the 65536 host ids to use
+};
+
+// Starts the spawner. options is copied. Host problems (user namespaces off…) are SR_ERROR_HOST with advice.
+int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
+                     struct sr_error **error);
+// Ends the spawner and everything below it; returns when all of it is dead.
+struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner);
+
+enum sr_sandbox_root { SR_SANDBOX_ROOT_TREE, SR_SANDBOX_ROOT_HOST };
+enum sr_sandbox_scratch { SR_SANDBOX_SCRATCH_NONE, SR_SANDBOX_SCRATCH_READ, SR_SANDBOX_SCRATCH_WRITE };
+
+struct sr_sandbox_spec {
+        enum sr_sandbox_root root; // a tree of an image, or the host's own system directories, read-only
+        unsigned store;            // index into tree_roots
+        const char *chain_id;      // 64 hex digits
+        char *const *arguments;    // the program and its arguments; a name without / is looked up in PATH
+        char *const *environment;  // all of it: nothing else is passed
+        enum sr_sandbox_scratch scratch;
+        bool in_scratch;     // working directory /scratch, else /tmp
+        uint64_t timeout_ns; // wall clock
+        uint64_t tmp_bytes;
+        uint32_t tmp_inodes;
+        uint64_t file_bytes;
+        uint32_t open_files;
+        uint32_t processes;
+        uint32_t processors;
+        int program_fd;   // -1, or an executable of ours to run; arguments[0] is then only its name
+        int directory_fd; // -1, or a directory the program gets as descriptor 3
+};
+
+// Descriptors of the snippet; all borrowed. stdin_fd -1: /dev/null.
+struct sr_sandbox_streams {
+        int stdin_fd;
+        int stdout_fd;
+        int stderr_fd;
+};
+
+enum sr_sandbox_end { SR_SANDBOX_EXITED, SR_SANDBOX_TIMEOUT, SR_SANDBOX_KILLED };
+
+struct sr_sandbox_outcome {
+        enum sr_sandbox_end end;
+        int wait_status; // with SR_SANDBOX_EXITED, as wait(2) gives it
+        uint64_t launch_ns;
+        uint64_t wall_ns;
+        uint64_t cpu_us;
+        uint64_t peak_bytes;
+};
+
+int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error);
+// Ends what runs in it and frees its /scratch. Accepts NULL, returns NULL.
+struct sr_sandbox *sr_sandbox_close(struct sr_sandbox *sandbox);
+void sr_sandbox_closep(struct sr_sandbox **sandbox);
+#define _cleanup_sandbox_ __attribute__((cleanup(sr_sandbox_closep)))
+
+// Makes the sandbox's /scratch: a tmpfs of at most bytes and inodes. Once, before the first stage that has
+// it.
+int sr_sandbox_make_scratch(struct sr_sandbox *sandbox, uint64_t bytes, uint32_t inodes,
+                            struct sr_error **error);
+// Writes a new file into /scratch, owned by the snippet. name has no slash. Before a stage runs.
+int sr_sandbox_write_file(struct sr_sandbox *sandbox, const char *name, const char *bytes, size_t length,
+                          struct sr_error **error);
+
+// Begins a stage. The outcome arrives on sr_sandbox_poll_fd().
+int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spec,
+                     const struct sr_sandbox_streams *streams, struct sr_error **error);
+// Readable when sr_sandbox_finish() will not block.
+int sr_sandbox_poll_fd(const struct sr_sandbox *sandbox);
+// Waits for the outcome: nothing of the stage is alive any more then. -EPIPE when the spawner died. A stage
+// that could not be set up is an error that names the step (SR_ERROR_HOST; SR_ERROR_IMAGE when the image
+// lacks the program, with -ENOENT or -EACCES).
+int sr_sandbox_finish(struct sr_sandbox *sandbox, struct sr_sandbox_outcome *ret, struct sr_error **error);
+// Asks for the end of the running stage; its outcome is SR_SANDBOX_KILLED. Harmless at any time.
+void sr_sandbox_kill(struct sr_sandbox *sandbox);

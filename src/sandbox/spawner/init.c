@@ -1,0 +1,138 @@
+#include "sandbox/spawner/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sandbox/spawner/steps.h"
+#include "sandbox_filters.h"
+#include "sys/syscalls.h"
+
+static void report(enum sr_report_kind kind, unsigned step, int errnum, int wait_status)
+{
+        struct sr_report record = {
+                .kind = kind,
+                .step = step,
+                .errnum = errnum,
+                .wait_status = wait_status,
+                .time_ns = sr_clock_monotonic_ns(),
+        };
+
+        // Shorter than PIPE_BUF: whole or not at all. When nobody reads, nobody is left to tell.
+        (void)sr_fd_write_all(SR_PLAN_FD_REPORT, &record, sizeof(record));
+}
+
+static _Noreturn void fail(unsigned step, int r)
+{
+        report(SR_REPORT_FAILED, step, -r, 0);
+        _exit(127);
+}
+
+// Moves each descriptor to its number and closes all others, those of the spawner's other runs included.
+static int arrange_descriptors(const struct sr_launch *launch)
+{
+        const struct {
+                int from, to, flags;
+        } moves[] = {
+                {launch->report_fd, SR_PLAN_FD_REPORT, O_CLOEXEC}, // first, so that a failure is heard
+                {launch->stdin_fd, STDIN_FILENO, 0},
+                {launch->stdout_fd, STDOUT_FILENO, 0},
+                {launch->stderr_fd, STDERR_FILENO, 0},
+                {launch->directory_fd, SR_PLAN_FD_DIRECTORY, 0},
+                {launch->program_fd, SR_PLAN_FD_PROGRAM, O_CLOEXEC},
+                {launch->root_fd, SR_PLAN_FD_ROOT, O_CLOEXEC},
+                {launch->scratch_fd, SR_PLAN_FD_SCRATCH, O_CLOEXEC},
+        };
+
+        for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
+                if (moves[i].from < 0)
+                        close(moves[i].to);
+                else if (dup3(moves[i].from, moves[i].to, moves[i].flags) < 0)
+                        return -errno;
+        }
+        return sr_sys_close_range(SR_PLAN_FD_FIRST_FREE, ~0u, 0) < 0 ? -errno : 0;
+}
+
+static _Noreturn void snippet_main(const struct sr_launch *launch)
+{
+        for (unsigned i = 0; i < launch->plan.snippet_count; i++) {
+                const struct sr_step *step = &launch->plan.snippet[i];
+
+                if (step->kind == SR_STEP_EXEC)
+                        report(SR_REPORT_STARTED, 0, 0, 0);
+
+                int r = sr_step_run_snippet(launch, step);
+
+                if (r < 0)
+                        fail(step->kind, r);
+        }
+        fail(SR_STEP_EXEC, -ENOEXEC);
+}
+
+// init keeps what it needs to reap and to report, and nothing more.
+static int drop_privileges(const struct sr_launch *launch)
+{
+        int r = sr_step_drop_capabilities(launch);
+
+        if (r < 0)
+                return r;
+        if (prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        return sr_sys_seccomp_filter(0, sr_filter_init, sizeof(sr_filter_init) / sizeof(struct sock_filter)) <
+                               0
+                       ? -errno
+                       : 0;
+}
+
+// Reaps everything; when the program itself ends, says how and exits at once: the kernel then kills whatever
+// the program left behind, so that pipes reach their end even if a daemon held them.
+static _Noreturn void reap(pid_t program)
+{
+        for (;;) {
+                int status = 0;
+                pid_t pid = wait4(-1, &status, __WALL, NULL);
+
+                if (pid == program) {
+                        report(SR_REPORT_ENDED, 0, 0, status);
+                        _exit(0);
+                }
+                if (pid < 0 && errno != EINTR)
+                        fail(SR_STEP_FORK, -errno);
+        }
+}
+
+_Noreturn void sr_init_main(const struct sr_launch *launch)
+{
+        struct clone_args clone = {.flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD};
+        int r = arrange_descriptors(launch);
+
+        if (r < 0)
+                fail(SR_STEP_DESCRIPTORS, r);
+        for (unsigned i = 0; i < launch->plan.init_count; i++) {
+                const struct sr_step *step = &launch->plan.init[i];
+
+                r = sr_step_run_init(launch, step);
+                if (r < 0)
+                        fail(step->kind, r);
+        }
+        // The mounts are attached; what is left of them as descriptors would be a way around the pivot.
+        if (sr_sys_close_range(SR_PLAN_FD_ROOT, ~0u, 0) < 0)
+                fail(SR_STEP_CLOSE, -errno);
+
+        pid_t program = sr_sys_clone3(&clone);
+
+        if (program < 0)
+                fail(SR_STEP_FORK, -errno);
+        if (program == 0)
+                snippet_main(launch);
+        r = drop_privileges(launch);
+        if (r < 0)
+                fail(SR_STEP_INIT_PRIVILEGES, r);
+        reap(program);
+}

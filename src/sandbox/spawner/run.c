@@ -1,0 +1,377 @@
+#include "sandbox/spawner/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sandbox/message.h"
+#include "sandbox/spawner/init.h"
+#include "sandbox/spawner/start.h"
+#include "sys/syscalls.h"
+
+// The program's id in the spawner's user namespace: one of its own for each slot where a range is mapped, so
+// that programs share no owner with each other, the image or us.
+static uint32_t program_id(const struct sr_spawner_state *state, const struct sr_spawner_run *run)
+{
+        return state->has_range ? SR_PLAN_ID + run->slot : 0;
+}
+
+static void scratch_path(const struct sr_spawner_run *run, char path[32])
+{
+        snprintf(path, 32, SR_START_SCRATCH "/%u", run->slot);
+}
+
+static int mount_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                         const struct sr_wire_scratch *request, int *ret_directory)
+{
+        char path[32], options[128];
+        uint32_t id = program_id(state, run);
+
+        if (run->scratch || request->bytes == 0 || request->inodes == 0)
+                return -EINVAL;
+        scratch_path(run, path);
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=755,uid=%u,gid=%u",
+                 (unsigned long long)request->bytes, request->inodes, id, id);
+        if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+                return -errno;
+        run->scratch = true;
+        int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (directory < 0)
+                return -errno;
+        *ret_directory = directory;
+        return 0;
+}
+
+void sr_run_make_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                         const struct sr_wire_scratch *request)
+{
+        struct sr_wire_scratch answer = {
+                .head = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_SCRATCH},
+                .owner = program_id(state, run),
+        };
+        _cleanup_close_ int directory = -1;
+        int r = mount_scratch(state, run, request, &directory);
+
+        if (r < 0)
+                answer.failure = (struct sr_wire_failure){.step = SR_STEP_SCRATCH, .errnum = -r};
+        // A server that is gone shows as the end of the socket.
+        (void)sr_message_send(run->socket, &answer, sizeof(answer), &directory, directory >= 0 ? 1 : 0);
+}
+
+// Everything of the request that is not a plain number within bounds. The strings are counted by their NULs.
+static bool stage_is_sound(const struct sr_wire_stage *stage, size_t size, size_t descriptors)
+{
+        size_t wanted = 2, strings = 0;
+
+        if (size < sizeof(*stage) || stage->strings_length != size - sizeof(*stage))
+                return false;
+        for (uint32_t bit = 1; bit <= SR_WIRE_HAS_DIRECTORY; bit <<= 1)
+                wanted += (stage->descriptors & bit) != 0;
+        if (descriptors != wanted || stage->descriptors >= SR_WIRE_HAS_DIRECTORY << 1)
+                return false;
+        if (stage->argument_count < 1 || stage->argument_count > SR_WIRE_ARGUMENTS_MAX ||
+            stage->environment_count > SR_WIRE_ARGUMENTS_MAX || stage->strings_length > SR_WIRE_STRINGS_MAX)
+                return false;
+        for (uint32_t i = 0; i < stage->strings_length; i++)
+                strings += stage->strings[i] == '\0';
+        if (strings != stage->argument_count + stage->environment_count || stage->strings_length == 0 ||
+            stage->strings[stage->strings_length - 1] != '\0')
+                return false;
+        if (stage->root > SR_WIRE_ROOT_HOST || stage->store >= SR_START_STORES_MAX ||
+            stage->scratch > SR_WIRE_SCRATCH_WRITE || stage->timeout_ns == 0 || stage->processors == 0)
+                return false;
+        if (stage->tmp_bytes == 0 || stage->tmp_inodes == 0)
+                return false;
+        for (size_t i = 0; stage->root == SR_WIRE_ROOT_TREE && i < sizeof(stage->chain_id); i++)
+                if (memchr("0123456789abcdef", stage->chain_id[i], 16) == NULL)
+                        return false;
+        return true;
+}
+
+// Processors for the program: as many as it was given time for, spread over the machine by slot.
+static void choose_processors(const struct sr_spawner_state *state, unsigned slot, unsigned wanted,
+                              cpu_set_t *ret)
+{
+        unsigned available = (unsigned)CPU_COUNT(&state->allowed), seen = 0;
+        unsigned first = available > 0 ? slot * wanted % available : 0;
+
+        CPU_ZERO(ret);
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+                if (!CPU_ISSET(cpu, &state->allowed))
+                        continue;
+                if ((seen + available - first) % available < wanted)
+                        CPU_SET(cpu, ret);
+                seen++;
+        }
+}
+
+// A detached, read-only copy of the root file system's mount.
+static int open_root(const struct sr_wire_stage *stage, int *ret)
+{
+        struct mount_attr sealed = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+        char path[sizeof(SR_START_STORES) + sizeof(stage->chain_id) + 32] = SR_START_HOST;
+        unsigned recursive = stage->root == SR_WIRE_ROOT_HOST ? AT_RECURSIVE : 0;
+
+        if (stage->root == SR_WIRE_ROOT_TREE)
+                snprintf(path, sizeof(path), SR_START_STORES "/%u/%.64s/rootfs", stage->store,
+                         stage->chain_id);
+
+        // No part of the path may be a link: a store that was tampered with must not lead elsewhere.
+        struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+        _cleanup_close_ int directory = sr_sys_openat2(AT_FDCWD, path, &how);
+        if (directory < 0)
+                return -errno;
+        _cleanup_close_ int tree = sr_sys_open_tree(
+                directory, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | recursive);
+        if (tree < 0)
+                return -errno;
+        // The host's directories were made read-only, with all below them, at start.
+        if (!recursive && sr_sys_mount_setattr(tree, "", AT_EMPTY_PATH, &sealed) < 0)
+                return -errno;
+        *ret = sr_fd_steal(tree);
+        return 0;
+}
+
+static int open_scratch(const struct sr_spawner_run *run, const struct sr_wire_stage *stage, int *ret)
+{
+        struct mount_attr sealed = {.attr_set = MOUNT_ATTR_RDONLY};
+        char path[32];
+
+        if (stage->scratch == SR_WIRE_SCRATCH_NONE)
+                return 0;
+        if (!run->scratch)
+                return -EINVAL;
+        scratch_path(run, path);
+        _cleanup_close_ int tree = sr_sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        if (tree < 0)
+                return -errno;
+        if (stage->scratch == SR_WIRE_SCRATCH_READ &&
+            sr_sys_mount_setattr(tree, "", AT_EMPTY_PATH, &sealed) < 0)
+                return -errno;
+        *ret = sr_fd_steal(tree);
+        return 0;
+}
+
+// Splits the strings of the request into the two vectors, which point into it.
+static void split_strings(const struct sr_wire_stage *stage, char **arguments, char **environment,
+                          const char **ret_search_path)
+{
+        char *at = (char *)(uintptr_t)stage->strings;
+
+        for (uint32_t i = 0; i < stage->argument_count; i++, at += strlen(at) + 1)
+                arguments[i] = at;
+        arguments[stage->argument_count] = NULL;
+        for (uint32_t i = 0; i < stage->environment_count; i++, at += strlen(at) + 1) {
+                environment[i] = at;
+                if (strncmp(at, "PATH=", 5) == 0)
+                        *ret_search_path = at + 5;
+        }
+        environment[stage->environment_count] = NULL;
+}
+
+static int clone_init(const struct sr_launch *launch, struct sr_spawner_run *run)
+{
+        int pidfd = -1;
+        struct clone_args clone = {
+                .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+                         CLONE_NEWCGROUP | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+                .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                .exit_signal = SIGCHLD,
+        };
+        pid_t pid = sr_sys_clone3(&clone);
+
+        if (pid < 0)
+                return -errno;
+        if (pid == 0)
+                sr_init_main(launch);
+        run->init = pid;
+        run->pidfd = pidfd;
+        return 0;
+}
+
+// The descriptors of the request in their order; stdin is the null device when none came.
+static void take_descriptors(const struct sr_wire_stage *stage, const int *descriptors, int null_fd,
+                             struct sr_launch *launch)
+{
+        launch->stdin_fd = stage->descriptors & SR_WIRE_HAS_STDIN ? *descriptors++ : null_fd;
+        launch->stdout_fd = *descriptors++;
+        launch->stderr_fd = *descriptors++;
+        launch->program_fd = stage->descriptors & SR_WIRE_HAS_PROGRAM ? *descriptors++ : -1;
+        launch->directory_fd = stage->descriptors & SR_WIRE_HAS_DIRECTORY ? *descriptors++ : -1;
+}
+
+static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                                           const struct sr_wire_stage *stage, const int *descriptors)
+{
+        static struct sr_launch launch; // large, and there is one thread
+        static char *arguments[SR_WIRE_ARGUMENTS_MAX + 1], *environment[SR_WIRE_ARGUMENTS_MAX + 1];
+        _cleanup_close_ int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        _cleanup_close_ int root = -1, scratch = -1;
+        int report[2];
+        // A job of ours owns the trees it writes; a program owns nothing but its /scratch and /tmp.
+        bool is_job = stage->descriptors & SR_WIRE_HAS_DIRECTORY;
+        struct sr_plan_input input = {.stage = stage, .parent_id = is_job ? 0 : program_id(state, run)};
+
+        int r = open_root(stage, &root);
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_TREE, -r};
+        r = open_scratch(run, stage, &scratch);
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_SCRATCH, -r};
+        if (null_fd < 0 || pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
+                return (struct sr_wire_failure){SR_STEP_DESCRIPTORS, errno};
+
+        launch = (struct sr_launch){
+                .arguments = arguments,
+                .environment = environment,
+                .report_fd = report[1],
+                .root_fd = root,
+                .scratch_fd = scratch,
+                .no_capabilities = state->no_capabilities,
+        };
+        sr_plan_build(&input, &launch.plan);
+        split_strings(stage, arguments, environment, &launch.search_path);
+        take_descriptors(stage, descriptors, null_fd, &launch);
+        choose_processors(state, run->slot, stage->processors, &launch.processors);
+        r = clone_init(&launch, run);
+        close(report[1]);
+        if (r < 0) {
+                close(report[0]);
+                return (struct sr_wire_failure){SR_STEP_CLONE, -r};
+        }
+        run->report = report[0];
+        return (struct sr_wire_failure){0};
+}
+
+static void send_outcome(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
+{
+        outcome->head = (struct sr_wire_head){.version = SR_WIRE_VERSION, .kind = SR_WIRE_OUTCOME};
+        // A server that is gone shows as the end of the socket.
+        (void)sr_message_send(run->socket, outcome, sizeof(*outcome), NULL, 0);
+}
+
+void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                   const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count)
+{
+        struct sr_wire_failure failure = {.step = SR_STEP_REQUEST, .errnum = EINVAL};
+
+        run->requested_ns = sr_clock_monotonic_ns();
+        run->end = SR_WIRE_END_EXITED;
+        if (run->init == 0 && stage_is_sound(request, size, count)) {
+                run->deadline_ns = run->requested_ns + request->timeout_ns;
+                failure = launch_stage(state, run, request, descriptors);
+        }
+        if (failure.step != SR_STEP_NONE) {
+                struct sr_wire_outcome outcome = {.end = SR_WIRE_END_FAILED, .failure = failure};
+
+                send_outcome(run, &outcome);
+        }
+}
+
+void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
+{
+        if (run->init == 0)
+                return;
+        if (run->end == SR_WIRE_END_EXITED)
+                run->end = reason;
+        // init is pid 1 of the sandbox: the kernel kills all of it. ESRCH: it is dead already.
+        (void)sr_sys_pidfd_send_signal(run->pidfd, SIGKILL);
+}
+
+// Reads what init reported. Whatever is in the pipe that is no whole, known record is passed over: the
+// verdict is then that init died without one.
+static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, struct sr_wire_outcome *outcome)
+{
+        struct sr_report record;
+        uint64_t started_ns = 0, ended_ns = now_ns;
+        bool ended = false;
+
+        while (read(run->report, &record, sizeof(record)) == sizeof(record)) {
+                if (record.kind == SR_REPORT_STARTED && started_ns == 0) {
+                        started_ns = record.time_ns;
+                } else if (record.kind == SR_REPORT_FAILED && outcome->failure.step == SR_STEP_NONE) {
+                        outcome->failure = (struct sr_wire_failure){record.step, record.errnum};
+                } else if (record.kind == SR_REPORT_ENDED && !ended) {
+                        ended = true;
+                        ended_ns = record.time_ns;
+                        outcome->wait_status = record.wait_status;
+                }
+        }
+        if (started_ns != 0) {
+                outcome->launch_ns = started_ns - run->requested_ns;
+                outcome->wall_ns = ended_ns > started_ns ? ended_ns - started_ns : 0;
+        }
+        // An end that init reported is the truth even when the deadline came just after.
+        if (outcome->failure.step != SR_STEP_NONE)
+                outcome->end = SR_WIRE_END_FAILED;
+        else if (ended)
+                outcome->end = SR_WIRE_END_EXITED;
+        else if (run->end != SR_WIRE_END_EXITED)
+                outcome->end = run->end;
+        else
+                *outcome = (struct sr_wire_outcome){.end = SR_WIRE_END_FAILED,
+                                                    .failure = {SR_STEP_FORK, ECHILD}};
+}
+
+static uint64_t microseconds(struct timeval time)
+{
+        return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+// Waits for init, which is dead or dying; its usage includes that of everything the kernel reaped with it.
+static void reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
+{
+        struct rusage usage = {0};
+        int status;
+
+        while (wait4(run->init, &status, 0, &usage) < 0 && errno == EINTR)
+                ;
+        outcome->cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+        outcome->peak_kib = (uint64_t)usage.ru_maxrss;
+}
+
+void sr_run_finish(struct sr_spawner_run *run)
+{
+        struct sr_wire_outcome outcome = {0};
+        uint64_t now_ns = sr_clock_monotonic_ns();
+
+        read_reports(run, now_ns, &outcome);
+        reap(run, &outcome);
+        run->init = 0;
+        run->pidfd = sr_fd_close(run->pidfd);
+        run->report = sr_fd_close(run->report);
+        send_outcome(run, &outcome);
+}
+
+void sr_run_release(struct sr_spawner_run *run)
+{
+        char path[32];
+
+        if (run->init != 0) {
+                struct sr_wire_outcome nobody_asks = {0};
+
+                sr_run_kill(run, SR_WIRE_END_KILLED);
+                reap(run, &nobody_asks);
+                run->init = 0;
+                run->pidfd = sr_fd_close(run->pidfd);
+                run->report = sr_fd_close(run->report);
+        }
+        if (run->scratch) {
+                scratch_path(run, path);
+                // Lazily: the server may still hold a descriptor; its memory goes with the last one.
+                (void)umount2(path, MNT_DETACH);
+                run->scratch = false;
+        }
+        run->socket = sr_fd_close(run->socket);
+}

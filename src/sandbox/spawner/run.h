@@ -1,0 +1,43 @@
+// One run in the spawner: its socket, its /scratch, the sandbox it has going.
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/capability.h>
+#include <sys/types.h>
+
+#include "sandbox/protocol.h"
+
+// What all runs share.
+struct sr_spawner_state {
+        bool has_range;    // 65536 ids are mapped, not one
+        cpu_set_t allowed; // processors this process may use
+        cap_t no_capabilities;
+};
+
+struct sr_spawner_run {
+        unsigned slot; // names the mount point of its /scratch and, with a range, its id
+        int socket;    // to the server; -1: the slot is free
+        bool scratch;  // /scratch/<slot> is mounted
+        pid_t init;    // 0: nothing runs
+        int pidfd;     // of init
+        int report;    // read end of init's pipe
+        uint64_t requested_ns;
+        uint64_t deadline_ns;
+        enum sr_wire_end end; // why it was killed, SR_WIRE_END_EXITED when it was not
+};
+
+// Answers one SCRATCH request.
+void sr_run_make_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                         const struct sr_wire_scratch *request);
+// Starts a stage. The request has `size` bytes; descriptors (count of them) stay the caller's. When it cannot
+// be started the outcome is sent at once and run->init stays 0.
+void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                   const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count);
+// Kills what runs; reason is what the outcome will say.
+void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason);
+// init is dead: reaps it and sends the outcome.
+void sr_run_finish(struct sr_spawner_run *run);
+// The server has closed its end: kills, reaps, unmounts, frees the slot.
+void sr_run_release(struct sr_spawner_run *run);
