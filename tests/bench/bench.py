@@ -6,6 +6,8 @@ all alike. A figure is the median of all runs of all passes; a ratio is against 
 """
 
 import argparse
+import hashlib
+import io
 import json
 import os
 import platform
@@ -13,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -33,8 +36,8 @@ GPP = ["g++", "-std=c++17", "-O2", "/scratch/snippet.cpp", "-o", "/scratch/a.out
 
 # name: (title, language, image references, source file, its text, programs run, runs a pass)
 WORKLOADS = {
-    "trivial": ("a static program that exits", "bench-trivial", ["sandbox-runner/minimal:latest"], "snippet.txt", "x\n",
-                [["/usr/bin/true"]], 40),
+    "trivial": ("a static program that exits", "bench-trivial", ["bench/trivial:latest"], "snippet.txt", "x\n",
+                [["/usr/bin/trivial"]], 40),
     "python": ("Python hello", "python", None, "snippet.py", HELLO_PY, [["python", "/scratch/snippet.py"]], 10),
     "cpp": ("C++ hello, compiled and run", "cpp", None, "snippet.cpp", HELLO_CPP, [GPP, ["/scratch/a.out"]], 3),
 }
@@ -45,6 +48,31 @@ AT_ONCE = (1, 2, 8)
 TARGETS = {"trivial": 4.0, "python": 1.25}
 
 
+def write_image(layout, tree, program, reference):
+    """An OCI layout of one layer: the tree with the program in it."""
+    blobs = layout / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def keep(content, kind):
+        digest = hashlib.sha256(content).hexdigest()
+        (blobs / digest).write_bytes(content)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(content)}
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as layer:
+        layer.add(tree, ".")
+        layer.add(program, "./usr/bin/" + program.name)
+    layer = keep(buffer.getvalue(), "layer.v1.tar")
+    config = keep(json.dumps({"architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+                              "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}).encode(),
+                  "config.v1+json")
+    manifest = keep(json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
+                                "layers": [layer]}).encode(), "manifest.v1+json")
+    manifest["annotations"] = {"org.opencontainers.image.ref.name": reference}
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [manifest]}))
+    (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+
+
 class Bench:
     """One identity: its directories, trees and language files."""
 
@@ -52,7 +80,9 @@ class Bench:
         self.runner = lab.runner(identity)
         self.identity = identity
         self.measure = measure
-        self.store = Path(self.runner.env["SANDBOX_RUNNER_IMAGES_LOWER_STORE"])
+        self.stores = [Path(self.runner.env["SANDBOX_RUNNER_IMAGES_LOWER_STORE"]),
+                       self.runner.place / "data" / "sandbox-runner" / "images"]
+        self.bring_trivial()
         languages = self.runner.place / "languages"
         languages.mkdir()
         (languages / "bench-trivial.json").write_text(json.dumps({
@@ -65,19 +95,29 @@ class Bench:
         identity.own(self.shared)
         self.trees = {name: self.tree(work[1], work[2]) for name, work in WORKLOADS.items()}
 
+    def bring_trivial(self):
+        """The image of the static program: the minimal one with it added, imported as any other."""
+        layout = self.runner.place / "trivial"
+        write_image(layout, self.tree(None, ["sandbox-runner/minimal:latest"]), self.measure.parent / "trivial", WORKLOADS["trivial"][2][0])
+        subprocess.run(["chmod", "-R", "a+rX", str(layout)], check=True)
+        done = self.runner.run("image", "import", layout, "--name", WORKLOADS["trivial"][2][0])
+        if done.code != 0:
+            sys.exit(f"the image of the static program: {done!r}")
+
     def tree(self, language, references):
         """The unpacked root file system that the language's runs use."""
         if references is None:
             entry = json.loads((support.CHECKOUT / "images" / f"{language}.json").read_text())
             references = [entry["image"], *entry.get("fallback_images", [])]
         known = {}
-        for path in (self.store / "refs").glob("*.json"):
-            ref = json.loads(path.read_text())
-            known[ref["reference"]] = ref["chain_id"]
+        for store in self.stores:
+            for path in (store / "refs").glob("*.json"):
+                ref = json.loads(path.read_text())
+                known[ref["reference"]] = store / "trees" / ref["chain_id"] / "rootfs"
         for reference in references:
             if reference in known:
-                return self.store / "trees" / known[reference] / "rootfs"
-        sys.exit(f"none of {references} is in {self.store}: sh tests/run.sh prepares the images")
+                return known[reference]
+        sys.exit(f"none of {references} is in {self.stores}: sh tests/run.sh prepares the images")
 
     def command(self, way, name, count, at_once):
         """The call of measure for one way and workload."""
@@ -162,11 +202,11 @@ def main():
     base = support.make_base()
     try:
         lab = support.Lab(base, support.find_program(), support.find_store())
-        measure = base / "measure"
-        shutil.copy(options.measure, measure)
-        measure.chmod(0o755)
+        for name in ("measure", "trivial"):
+            shutil.copy(Path(options.measure).parent / name, base / name)
+            (base / name).chmod(0o755)
         for label in ("root", "user") if os.geteuid() == 0 else ("self",):
-            bench = Bench(lab, lab.identity(label), measure)
+            bench = Bench(lab, lab.identity(label), base / "measure")
             report(bench, names, *measured(bench, names, passes, share))
         if os.geteuid() != 0:
             print("\nnot measured: as root (an ordinary user started this)")

@@ -20,4 +20,5 @@ trap 'exit 130' INT TERM
 # shellcheck disable=SC2046 # flags, one a word
 "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror measure.c -o "$work/measure" \
         $(pkg-config --cflags --libs libseccomp)
+"${CC:-cc}" -O2 -static trivial.c -o "$work/trivial"
 /usr/bin/python3 bench.py --measure "$work/measure" "$@"
