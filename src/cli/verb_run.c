@@ -45,7 +45,6 @@ struct run_arguments {
 struct passage {
         struct sr_run_cancel *cancel;
         int wake_fd;  // readable once a signal has come
-        bool used;    // something was passed on
         int error;    // positive errno of the write that failed, 0 when none has
         int error_fd; // the stream it was
 };
@@ -203,7 +202,6 @@ static void pass_output(void *context, int stream, const char *bytes, size_t len
 {
         struct passage *passage = context;
 
-        passage->used = true;
         if (passage->error != 0)
                 return;
 
@@ -215,6 +213,19 @@ static void pass_output(void *context, int stream, const char *bytes, size_t len
         passage->error = -r;
         passage->error_fd = stream;
         sr_run_cancel_fire(passage->cancel);
+}
+
+static bool ended_compiling(const struct sr_run_result *result)
+{
+        return result->stage_count == 1 && strcmp(result->stages[0].name, "compile") == 0;
+}
+
+// What a compiler says does not come through the callback. Some say it on their standard output; none of it
+// is output of the program.
+static void pass_diagnostics(const struct sr_run_result *result, struct passage *passage)
+{
+        pass_output(passage, 2, result->out, result->out_length);
+        pass_output(passage, 2, result->err, result->err_length);
 }
 
 // What a person should know about the end of the run and cannot see from the output.
@@ -249,7 +260,7 @@ static void explain(const struct sr_run_result *result, const struct sr_config *
         }
 }
 
-static int exit_status(struct sr_cli *cli, const struct sr_run_result *result, const struct passage *passage)
+static int exit_status(struct sr_cli *cli, const struct sr_run_result *result, struct passage *passage)
 {
         if (sr_interrupt_signal() != 0 && result->reason == SR_REASON_CANCELLED)
                 return SR_EXIT_SIGNAL + sr_interrupt_signal();
@@ -278,7 +289,7 @@ static int print_json(struct sr_cli *cli, const struct sr_run_result *result)
 }
 
 static int report(struct sr_cli *cli, const struct run_arguments *a, const struct sr_config *config,
-                  const struct sr_run_result *result, const struct passage *passage)
+                  const struct sr_run_result *result, struct passage *passage)
 {
         if (result->history_problem != NULL)
                 sr_cli_say("warning: the run is not in the history: %s", result->history_problem);
@@ -286,7 +297,9 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
                 return print_json(cli, result);
         if (!result->accepted || result->reason == SR_REASON_INTERNAL)
                 return sr_cli_fail(cli, "%s", result->err);
-        if (passage->error == 0)
+        if (ended_compiling(result))
+                pass_diagnostics(result, passage);
+        else if (passage->error == 0)
                 explain(result, config, a->timeout_s);
         return exit_status(cli, result, passage);
 }
