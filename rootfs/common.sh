@@ -39,7 +39,7 @@ recipe_begin() {
         export PATH
         umask 022
         recipe_choose_mode
-        mkdir -p -- "$1" || recipe_fail "$1 cannot be made; choose a directory you may write to."
+        mkdir -p -- "$1" 2>/dev/null || recipe_fail "$1 cannot be made; choose a directory you may write to."
         output=$(CDPATH='' cd -- "$1" && pwd) || recipe_fail "$1 is no directory."
         work=$(mktemp -d "$output/work.XXXXXX") || recipe_fail "$output cannot be written to."
         # Without this, the traps below would run the exit trap twice in some shells.
@@ -153,7 +153,6 @@ recipe_bootstrap() {
                 "$@" --extract-hook='eval "$recipe_hook"' \
                 --extract-hook="download /version \"$work/version\"" --extract-hook='eval "$recipe_tree"' \
                 "$suite" "$work/rootfs.tar" >"$work/log" 2>&1 || {
-                cp "$work/log" "$output/log"
                 tail -n 20 "$work/log" >&2
                 recipe_fail "mmdebstrap failed (its last lines are above)." \
                         "Most often the Debian archive cannot be reached: check the network, or name a mirror" \

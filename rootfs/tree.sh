@@ -52,6 +52,6 @@ fi
 # One owner, no set-id programs: a snippet has no use for either.
 chown -R -h 0:0 .
 find . -xdev \( -perm -4000 -o -perm -2000 \) ! -type l -exec chmod u-s,g-s {} +
-# What was made here gets one time, so that the same packages give the same archive.
+# What was made here gets the time of the newest packaged file, so that building again gives the same tree.
 newest=$(find usr -xdev -type f ! -newermt "@${recipe_start:?}" -printf '%T@\n' | sort -n | tail -n 1)
 find . -xdev -newermt "@${newest%.*}" -exec touch -h -d "@${newest%.*}" {} +
