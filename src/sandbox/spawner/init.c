@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,6 +17,9 @@
 // Before a call that does not return, the address sanitizer asks for the alternate signal stack, which init's
 // filter refuses. Only for functions that run after it.
 #define UNDER_INIT_FILTER __attribute__((no_sanitize("address")))
+
+// The largest thing on it is a path.
+#define SNIPPET_STACK_BYTES (64 * 1024)
 
 static void report(enum sr_report_kind kind, unsigned step, int errnum, int wait_status)
 {
@@ -63,8 +66,13 @@ static int arrange_descriptors(const struct sr_launch *launch)
         return sr_sys_close_range(SR_PLAN_FD_FIRST_FREE, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static _Noreturn void snippet_main(const struct sr_launch *launch)
+// The snippet's process shares init's memory until exec, and init sleeps until then (CLONE_VFORK): copying
+// the page tables of a process that is about to exec is a sixth of a launch. What it may therefore not do is
+// change anything init still needs; it only makes system calls.
+UNDER_INIT_FILTER static int snippet_main(void *argument)
 {
+        const struct sr_launch *launch = argument;
+
         for (unsigned i = 0; i < launch->plan.snippet_count; i++) {
                 const struct sr_step *step = &launch->plan.snippet[i];
 
@@ -79,14 +87,13 @@ static _Noreturn void snippet_main(const struct sr_launch *launch)
         fail(SR_STEP_EXEC, -ENOEXEC);
 }
 
-// init keeps what it needs to reap and to report, and nothing more.
+// init keeps what it needs to reap and to report, and nothing more. It never execs, so its bounding set gives
+// nothing.
 static int drop_privileges(const struct sr_launch *launch)
 {
-        int r = sr_step_drop_capabilities(launch);
-
-        if (r < 0)
-                return r;
-        if (prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        // First of all undumpable again: the snippet's process had to be otherwise, and shared this memory.
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0) < 0 ||
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || cap_set_proc(launch->no_capabilities) < 0)
                 return -errno;
         return sr_sys_seccomp_filter(0, sr_filter_init, sizeof(sr_filter_init) / sizeof(struct sock_filter)) <
                                0
@@ -113,7 +120,7 @@ UNDER_INIT_FILTER static _Noreturn void reap(pid_t program)
 
 UNDER_INIT_FILTER _Noreturn void sr_init_main(const struct sr_launch *launch)
 {
-        struct clone_args clone = {.flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD};
+        static char stack[SNIPPET_STACK_BYTES] __attribute__((aligned(16)));
         int r = arrange_descriptors(launch);
 
         if (r < 0)
@@ -129,12 +136,11 @@ UNDER_INIT_FILTER _Noreturn void sr_init_main(const struct sr_launch *launch)
         if (sr_sys_close_range(SR_PLAN_FD_ROOT, ~0u, 0) < 0)
                 fail(SR_STEP_CLOSE, -errno);
 
-        pid_t program = sr_sys_clone3(&clone);
+        pid_t program = clone(snippet_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+                              (void *)(uintptr_t)launch);
 
         if (program < 0)
                 fail(SR_STEP_FORK, -errno);
-        if (program == 0)
-                snippet_main(launch);
         r = drop_privileges(launch);
         if (r < 0)
                 fail(SR_STEP_INIT_PRIVILEGES, r);

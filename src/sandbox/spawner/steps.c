@@ -161,7 +161,7 @@ static int enter_user_namespace(const char *map)
         return r;
 }
 
-int sr_step_drop_capabilities(const struct sr_launch *launch)
+static int drop_capabilities(const struct sr_launch *launch)
 {
         if (cap_reset_ambient() < 0)
                 return -errno;
@@ -236,7 +236,7 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
         case SR_STEP_RLIMIT:
                 return check(setrlimit((__rlimit_resource_t)step->number, &limit));
         case SR_STEP_CAPABILITIES:
-                return sr_step_drop_capabilities(launch);
+                return drop_capabilities(launch);
         case SR_STEP_NO_NEW_PRIVILEGES:
                 return check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
         case SR_STEP_CLOSE:

@@ -5,5 +5,3 @@
 
 int sr_step_run_init(const struct sr_launch *launch, const struct sr_step *step);
 int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *step);
-// Empties every capability set and the bounding set, and locks that with no_new_privs' help.
-int sr_step_drop_capabilities(const struct sr_launch *launch);
