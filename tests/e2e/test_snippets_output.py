@@ -72,7 +72,7 @@ CASES = [
     python("cut-in-a-four-byte-character", f"print('abc' + '\U0001f378' * {KEPT // 4}, end='')\n",
            checks=(truncated("stdout"),), out_lacks=REPLACED),
     python("stray-bytes-at-the-cut", f"import os, sys\nsys.stdout.buffer.write(b'x' * {KEPT - 1} + bytes([255]) * 9)\n",
-           checks=(lambda result: truncated("stdout", KEPT + 8)(result),)),
+           "x" * (KEPT - 1) + REPLACED + MARKER),
     python("errors-over-the-limit", "import sys\nsys.stderr.write('e' * 150000)\n", "", checks=(truncated("stderr", 150000),)),
     python("eight-mebibytes", "import os\nfor _ in range(128):\n    os.write(1, b'z' * 65536)\nprint('done')\n",
            checks=(truncated("stdout", (8 << 20) + 5),)),

@@ -30,11 +30,11 @@ CASES = [
     python("hangs-up-on-itself", "import os\nos.kill(os.getpid(), 1)\n", "", **killed(1)),
     python("real-time-signal", "import os, signal\nos.kill(os.getpid(), signal.SIGRTMIN + 1)\n", "",
            status="error", exit_code=(128 + 34, 128 + 35, 128 + 36), reason="signal"),
-    python("interpreter-crashes", "import ctypes\nctypes.memset(8, 0, 1)\n", "", within=4, **killed(11)),
-    python("aborts", "import os\nos.abort()\n", "", within=4, **killed(6)),
+    python("interpreter-crashes", "import ctypes\nctypes.memset(8, 0, 1)\n", "", **killed(11)),
+    python("aborts", "import os\nos.abort()\n", "", **killed(6)),
     cpp("aborts-cpp", "#include <cstdlib>\nint main() { std::abort(); }\n", "", **killed(6)),
     cpp("null-pointer", "int main(int c, char **) { volatile int *p = nullptr; return *(p + c - 1); }\n", "", **killed(11)),
-    cpp("divides-by-zero", "int main(int c, char **) { volatile int z = c - 1; return 1 / z; }\n", "", **killed(8)),
+    cpp("divides-by-zero", "int main(int c, char **) { volatile int n = 7, z = c - 1; return n / z; }\n", "", **killed(8)),
     cpp("illegal-instruction", "int main() { __builtin_trap(); }\n", "", status="error", exit_code=(132, 133), reason="signal"),
     cpp("bus-error", """
         #include <cstdio>
@@ -54,7 +54,7 @@ CASES = [
         signal.signal(signal.SIGALRM, rung)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         time.sleep(9)
-        """, "rung\n", status="error", exit_code=4, within=4),
+        """, "rung\n", status="error", exit_code=4),
     python("profiling-timer", """
         import signal
         def rung(number, frame):
@@ -63,7 +63,7 @@ CASES = [
         signal.setitimer(signal.ITIMER_PROF, 0.05)
         while True:
             pass
-        """, "", status="error", exit_code=6, within=4),
+        """, "", status="error", exit_code=6),
     cpp("signals-start-at-their-defaults", """
         #include <csignal>
         #include <cstdio>
@@ -98,7 +98,7 @@ CASES = [
         """, "-15\n"),
 
     # Attacks on what watches the program.
-    python("kills-everything", "import os\ntry:\n    os.kill(-1, 9)\nexcept OSError:\n    pass\nprint('still here')\n", "still here\n", within=4),
+    python("kills-everything", "import os\ntry:\n    os.kill(-1, 9)\nexcept OSError:\n    pass\nprint('still here')\n", "still here\n"),
     python("kills-everything-and-its-children", """
         import os, time
         for _ in range(5):
@@ -106,7 +106,7 @@ CASES = [
                 time.sleep(60)
         os.kill(-1, 9)
         print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(5)))
-        """, "[-9, -9, -9, -9, -9]\n", within=4),
+        """, "[-9, -9, -9, -9, -9]\n"),
     python("every-signal-at-pid-1", """
         import os
         for number in range(1, 65):
@@ -115,7 +115,7 @@ CASES = [
             except OSError:
                 pass
         print('still here')
-        """, "still here\n", within=4),
+        """, "still here\n"),
     python("every-signal-at-the-parent", """
         import os
         for number in range(1, 65):
@@ -124,7 +124,7 @@ CASES = [
             except OSError:
                 pass
         print('still here')
-        """, "still here\n", within=4),
+        """, "still here\n"),
     python("kills-its-group", "import os, signal\nsignal.signal(15, signal.SIG_IGN)\nos.killpg(0, 15)\nprint('still here')\n", "still here\n"),
 
     # Stopping is not ending.
@@ -174,7 +174,7 @@ CASES = [
             os._exit(0)
         os.wait()
         print('main ends')
-        """, "main ends\n", within=4),
+        """, "main ends\n"),
     python("daemon-that-closed-its-streams", """
         import os, time
         if os.fork() == 0:
@@ -182,7 +182,7 @@ CASES = [
                 os.close(n)
             time.sleep(60)
         print('main ends')
-        """, "main ends\n", within=4),
+        """, "main ends\n"),
     python("daemon-goes-on-writing", """
         import os, time
         if os.fork() == 0:
@@ -191,8 +191,8 @@ CASES = [
                 os.write(1, b'.')
                 time.sleep(0.001)
         time.sleep(0.1)
-        """, within=4, out_has="."),
-    python("shell-puts-a-job-in-the-background", "import os\nos.system('sleep 60 & echo started')\n", "started\n", within=4),
+        """, out_has="."),
+    python("shell-puts-a-job-in-the-background", "import os\nos.system('sleep 60 & echo started')\n", "started\n"),
     python("child-written-before-the-parent-ends", "import os\nif os.fork() == 0:\n    os.write(1, b'child ')\n    os._exit(0)\nos.wait()\nos.write(1, b'parent')\n",
            "child parent"),
     python("orphan-ends-first", """
@@ -208,18 +208,18 @@ CASES = [
         except ChildProcessError:
             print('no children of mine')
         """, "no children of mine\n"),
-    python("hundreds-of-orphans-are-reaped", """
+    python("orphans-are-reaped", """
         import os
-        for _ in range(300):
+        for _ in range(60):
             if os.fork() == 0:
                 if os.fork() == 0:
                     os._exit(0)
                 os._exit(0)
             os.wait()
-        print(sum(1 for name in os.listdir('/proc') if name.isdigit()) < 50)
-        """, "True\n", within=8),
+        print(sum(1 for name in os.listdir('/proc') if name.isdigit()) < 20)
+        """, "True\n"),
     python("daemon-thread", "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('main ends')\n",
-           "main ends\n", within=4),
+           "main ends\n"),
     cpp("detached-thread", """
         #include <chrono>
         #include <cstdio>

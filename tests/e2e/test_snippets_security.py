@@ -16,7 +16,7 @@ CALLS = """
     def denied(name, *args):
         ctypes.set_errno(0)
         call = getattr(libc, name)
-        call.restype = ctypes.c_long
+        call.restype = ctypes.c_long if name == 'syscall' else ctypes.c_int
         if call(*args) != -1:
             print(name, 'was allowed')
         elif ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS, errno.EACCES):
@@ -95,7 +95,7 @@ CASES = [
     python("root-file-system-is-read-only", """
         import os
         wrote = []
-        for top in ('/', '/etc', '/usr/bin', '/usr/lib', '/home', '/root', '/var', '/var/tmp', '/run', '/opt', '/srv', '/mnt', '/proc', '/dev', os.environ['HOME']):
+        for top in ('/', '/etc', '/usr/bin', '/usr/lib', '/home', '/root', '/var', '/var/tmp', '/run', '/opt', '/srv', '/mnt', '/proc', '/dev'):
             try:
                 os.close(os.open(top + '/made-by-a-snippet', os.O_CREAT | os.O_WRONLY))
                 wrote.append(top)
@@ -165,8 +165,8 @@ CASES = [
             print('resolved')
         except OSError:
             pass
-        print(socket.if_nameindex(), time.monotonic() - began < 3)
-        """, "[(1, 'lo')] True\n"),
+        print([line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line], time.monotonic() - began < 3)
+        """, "['lo'] True\n"),
     python("socket-families", """
         import socket
         for family, kind in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3), (29, 3), (15, 3), (44, 3), (2, 3), (21, 5), (30, 1)):
@@ -233,6 +233,7 @@ denied('ptrace', 16, 1, 0, 0)
     cpp("new-name-spaces-by-clone", """
         #include <cerrno>
         #include <cstdio>
+        #include <initializer_list>
         #include <sched.h>
         #include <sys/syscall.h>
         #include <unistd.h>
