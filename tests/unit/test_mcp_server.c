@@ -22,6 +22,9 @@
         "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"" v "\"}" \
         "}"
 
+#define NOTIFY(name, params)                                                                                 \
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/" name "\",\"params\":" params "}"
+
 struct fixture {
         struct sr_config config;
         struct sr_runner *runner;
@@ -338,15 +341,15 @@ static void a_long_name_is_repeated_in_part(void **state)
 static void notifications_and_responses_get_no_answer(void **state)
 {
         static const char *const texts[] = {
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/nope\",\"params\":{}}",
+                NOTIFY("initialized", "{}"),
+                NOTIFY("nope", "{}"),
+                NOTIFY("cancelled", "[1]"),
+                NOTIFY("cancelled", "null"),
+                NOTIFY("cancelled", "{}"),
+                NOTIFY("cancelled", "{\"requestId\":{\"a\":[1]}}"),
+                NOTIFY("cancelled", "{\"requestId\":99}"),
                 "{\"jsonrpc\":\"2.0\",\"method\":\"ping\"}",
                 "{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":[]}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\"}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
-                "cancelled\",\"params\":{\"requestId\":{\"a\":[1]}}}",
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":99}}",
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-1,\"message\":\"x\"}}",
         };
