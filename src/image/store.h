@@ -19,15 +19,15 @@
 #include "base/error.h"
 
 struct sr_image {
-        char *reference;     // as stored: "python:3.12-slim"
-        char *digest;        // manifest digest, "sha256:…"
-        char *chain_id;      // 64 hex digits
-        char *tree;          // absolute path of the root file system
-        unsigned store;      // 0: the store itself, 1: the lower store
-        char **environment;  // "NAME=value" from the image's configuration
-        char **labels;       // "name=value"
-        int64_t size;        // bytes of the unpacked tree
-        int64_t created_us;  // when it was brought in
+        char *reference;    // as stored: "python:3.12-slim"
+        char *digest;       // manifest digest, "sha256:…"
+        char *chain_id;     // 64 hex digits
+        char *tree;         // absolute path of the root file system
+        unsigned store;     // 0: the store itself, 1: the lower store
+        char **environment; // "NAME=value" from the image's configuration
+        char **labels;      // "name=value"
+        int64_t size;       // bytes of the unpacked tree
+        int64_t created_us; // when it was brought in
 };
 
 struct sr_image_store;
