@@ -89,7 +89,7 @@ recipe_host_suite() {
 }
 
 # Prints the sources.list lines for a suite ($1). The archive is the one that the host's own apt uses: known by
-# the origin in its package lists or, when apt has none, as the one that has the host's suite and its updates.
+# the origin in its package lists or, when apt has none, as the only one with the host's suite, or with its updates.
 # On other hosts it is mmdebstrap's default, for which nothing is printed.
 recipe_sources() {
         main=${SANDBOX_RUNNER_DEBIAN_MIRROR-}
@@ -104,8 +104,9 @@ recipe_sources() {
                 if [ -z "$main" ] && [ -n "$host" ]; then
                         apt-get --print-uris update 2>/dev/null |
                                 sed -n "s|^'\(.*/\)dists/\([^']*\)/InRelease'.*|\2 \1|p" >"$work/releases" || :
-                        main=$(awk -v s="$host" '$1 == s { first[$2] } $1 == s "-updates" && $2 in first { print $2; exit }' \
-                                "$work/releases")
+                        main=$(awk -v s="$host" '$1 == s && !($2 in seen) { seen[$2]; only = $2; count++ }
+                                $1 == s "-updates" && $2 in seen { found = $2 }
+                                END { if (found || count == 1) print found ? found : only }' "$work/releases")
                         security=$(awk -v s="$host-security" '$1 == s { print $2; exit }' "$work/releases")
                 fi
         fi
@@ -132,27 +133,26 @@ recipe_bootstrap() {
         recipe_tree=$(cat "$recipe_directory/../tree.sh")
         recipe_start=$(date +%s)
         export recipe_hook recipe_tree recipe_start
-        set -- "$1" "${4-}"
+        archive=${4-}
         sources=$(recipe_sources "$suite")
         recipe_apt_options >"$work/apt.conf"
         # Nothing is mounted, cleaned or turned off: nothing of the tree is started, and tree.sh cleans.
         skip=check/canmount,chroot/mount,chroot/policy-rc.d,chroot/start-stop-daemon,cleanup,output/dev
         [ -z "$sources" ] || skip=$skip,check/signed-by
-        if [ -n "$2" ]; then
-                set -- '--extract-hook=mkdir -p "$1/usr/local"' "--extract-hook=tar-in \"$2\" /usr/local"
-        else
-                set --
-        fi
+        set --
+        [ -z "$archive" ] ||
+                set -- '--extract-hook=mkdir -p "$1/usr/local"' "--extract-hook=tar-in \"$archive\" /usr/local"
         recipe_say "getting Debian packages ($suite, $mode)"
         # A user's TMPDIR may be closed to the ids of the namespace; mmdebstrap then takes /tmp.
         [ "$mode" = root ] || unset TMPDIR
-        printf '%s\n' "$sources" | recipe_with_sources \
-                --mode="$mode" --format=tar --variant=extract --skip="$skip" --include="$packages" \
-                --aptopt='Acquire::Languages "none"' --aptopt="$work/apt.conf" \
-                --setup-hook="$recipe_merge_usr" \
+        set -- --mode="$mode" --format=tar --variant=extract --skip="$skip" --include="$packages" \
+                --aptopt='Acquire::Languages "none"' --aptopt="$work/apt.conf" --setup-hook="$recipe_merge_usr" \
                 "$@" --extract-hook='eval "$recipe_hook"' \
                 --extract-hook="download /version \"$work/version\"" --extract-hook='eval "$recipe_tree"' \
-                "$suite" "$work/rootfs.tar" >"$work/log" 2>&1 || {
+                "$suite" "$work/rootfs.tar"
+        # With - the sources come on standard input.
+        [ -z "$sources" ] || set -- "$@" -
+        printf '%s\n' "$sources" | mmdebstrap "$@" >"$work/log" 2>&1 || {
                 tail -n 20 "$work/log" >&2
                 recipe_fail "mmdebstrap failed (its last lines are above)." \
                         "Most often the Debian archive cannot be reached: check the network, or name a mirror" \
@@ -165,15 +165,6 @@ recipe_bootstrap() {
         tar --append --file="$work/rootfs.tar" --owner=0 --group=0 --numeric-owner --mtime=@0 \
                 -C "$work" ./dev || recipe_fail "the archive could not be completed."
         recipe_say "root file system made in $(($(date +%s) - recipe_start)) s"
-}
-
-# Reads the sources from standard input, which mmdebstrap does itself when it is told so.
-recipe_with_sources() {
-        if [ -n "$sources" ]; then
-                mmdebstrap "$@" -
-        else
-                mmdebstrap "$@" </dev/null
-        fi
 }
 
 # Packages unpack into a merged /usr.
