@@ -21,6 +21,8 @@
 
 // What is read under /proc and /sys is short.
 #define SETTING_LIMIT 65536
+// What sandboxes started by root use, from sandbox.root_id_base on.
+#define ROOT_IDS 65536u
 
 // A setting as text without the line end; NULL when the kernel has no such file.
 static char *read_setting(const char *path)
@@ -287,9 +289,38 @@ static bool in_path(const char *program)
         return false;
 }
 
+// Whether count ids from first on are all in one extent of a map file (user_namespaces(7)): what a child's
+// map may be made of.
+static bool has_ids(const char *path, unsigned long long first, unsigned long long count)
+{
+        _cleanup_buf_ struct sr_buf text = {0};
+        unsigned long long inside, outside, length;
+
+        if (sr_fd_read_file(AT_FDCWD, path, SETTING_LIMIT, &text) < 0 || text.data == NULL)
+                return false;
+        for (char *rest = text.data, *line; (line = strsep(&rest, "\n")) != NULL;)
+                if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3 && inside <= first &&
+                    first + count <= inside + length)
+                        return true;
+        return false;
+}
+
 void doctor_check_identity(const struct doctor *d, struct doctor_finding *f)
 {
         if (geteuid() == 0) {
+                uint32_t base = d->config->root_id_base;
+
+                if (!has_ids("/proc/self/uid_map", base, ROOT_IDS) ||
+                    !has_ids("/proc/self/gid_map", base, ROOT_IDS)) {
+                        doctor_found(f, DOCTOR_MISSING,
+                                     "started by the root of a container that has no host ids %u to %u", base,
+                                     base + ROOT_IDS - 1);
+                        doctor_advise(
+                                f,
+                                "start it as an ordinary user, or set sandbox.root_id_base to the first of "
+                                "65536 ids that nobody uses");
+                        return;
+                }
                 doctor_found(f, DOCTOR_OK,
                              "started by root: programs run with host ids from %u on, which own nothing",
                              d->config->root_id_base);

@@ -11,8 +11,7 @@
 #include "history/history.h"
 #include "run/run.h"
 
-static void check_program(const struct doctor *d, struct doctor_finding *f, const char *name,
-                          const char *purpose)
+static void check_program(const struct doctor *d, struct doctor_finding *f, const char *name)
 {
         _cleanup_error_ struct sr_error *error = NULL;
         _cleanup_free_ char *path = NULL;
@@ -21,18 +20,18 @@ static void check_program(const struct doctor *d, struct doctor_finding *f, cons
                 doctor_found(f, DOCTOR_OK, "%s", path);
                 return;
         }
-        doctor_found(f, DOCTOR_MISSING, "%s; it %s", sr_error_message(error), purpose);
+        doctor_found(f, DOCTOR_MISSING, "%s", sr_error_message(error));
         doctor_advise(f, "build or install all of the project: its programs work together");
 }
 
 void doctor_check_spawner(const struct doctor *d, struct doctor_finding *f)
 {
-        check_program(d, f, "sandbox-runner-spawner", "makes the sandboxes");
+        check_program(d, f, "sandbox-runner-spawner");
 }
 
 void doctor_check_image_program(const struct doctor *d, struct doctor_finding *f)
 {
-        check_program(d, f, "sandbox-runner-image", "brings images in");
+        check_program(d, f, "sandbox-runner-image");
 }
 
 // Whether path can be written or made: 0, or the errno of the nearest part that exists.

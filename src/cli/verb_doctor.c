@@ -28,7 +28,7 @@ static const struct doctor_check checks[] = {
         {"seccomp", true, doctor_check_seccomp},
         {"control groups", false, doctor_check_cgroups},
         {"Landlock", false, doctor_check_landlock},
-        {"user ids", false, doctor_check_identity},
+        {"user ids", true, doctor_check_identity},
         {"spawner", true, doctor_check_spawner},
         {"image program", false, doctor_check_image_program},
         {"image store", true, doctor_check_store},

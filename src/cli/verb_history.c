@@ -4,11 +4,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "history/history.h"
@@ -18,6 +18,8 @@ enum { OPTION_JSON = 256, OPTION_LIMIT, OPTION_KEEP, OPTION_OLDER_THAN };
 #define DEFAULT_LIMIT 20
 #define DAY_US        INT64_C(86400000000)
 #define FACTS_DEPTH   16
+// Of the code, in a row of the list.
+#define LINE_CHARACTERS 60
 
 static const struct sr_option options[] = {
         {OPTION_LIMIT, "limit", "N", "list at most N runs; the default is 20"},
@@ -151,6 +153,15 @@ static void write_record(struct sr_json_writer *w, const struct sr_history_recor
         sr_json_close_object(w);
 }
 
+// As much of the code as tells one run from another.
+static char *first_line(const struct sr_history_record *record)
+{
+        size_t length = strcspn(record->code, "\n");
+        size_t shown = sr_utf8_prefix(record->code, length, LINE_CHARACTERS);
+
+        return sr_asprintf("%.*s%s", (int)shown, record->code, shown < length ? "…" : "");
+}
+
 static void print_table(const struct sr_history_record *records, size_t count, struct sr_buf *out)
 {
         static const char *const titles[] = {"ID", "TIME", "LANGUAGE", "STATUS", "EXIT", "MS", "CODE"};
@@ -161,7 +172,7 @@ static void print_table(const struct sr_history_record *records, size_t count, s
         for (size_t i = 0; i < count; i++) {
                 const struct sr_history_record *record = &records[i];
                 _cleanup_free_ char *timestamp = sr_clock_format_iso(record->timestamp_us);
-                _cleanup_free_ char *line = sr_memdup0(record->code, strcspn(record->code, "\n"));
+                _cleanup_free_ char *line = first_line(record);
 
                 sr_text_table_addf(&table, "%lld", (long long)record->id);
                 sr_text_table_addf(&table, "%.19sZ", timestamp); // whole seconds are enough here
@@ -253,21 +264,27 @@ static int show(struct sr_history *history, const struct history_arguments *a, s
         return 0;
 }
 
-static int prune(const char *path, const struct history_arguments *a, struct sr_buf *out,
-                 struct sr_error **error)
+// reader has the file open for reading only: a file that it cannot read is a sentence and stays where it is,
+// which opening it for writing would set aside.
+static int prune(const char *path, struct sr_history *reader, const struct history_arguments *a,
+                 struct sr_buf *out, struct sr_error **error)
 {
         _cleanup_history_ struct sr_history *history = NULL;
         _cleanup_free_ char *notice = NULL;
+        struct sr_history_record *records = NULL;
+        size_t count = 0;
         int64_t deleted = 0;
-        int r;
+        int r = sr_history_list(reader, 1, &records, &count, error);
 
-        if (access(path, F_OK) == 0) {
+        if (r < 0)
+                return r;
+        sr_history_records_free(records, count);
+        if (count > 0) {
+                int64_t before = a->days >= 0 ? sr_clock_realtime_us() - a->days * DAY_US : 0;
+
                 r = sr_history_open(path, false, &history, &notice, error);
-                if (r < 0)
-                        return r;
-                r = sr_history_prune(history, a->keep,
-                                     a->days >= 0 ? sr_clock_realtime_us() - a->days * DAY_US : 0, &deleted,
-                                     error);
+                if (r == 0)
+                        r = sr_history_prune(history, a->keep, before, &deleted, error);
                 if (r < 0)
                         return r;
         }
@@ -298,7 +315,6 @@ static int history_main(struct sr_cli *cli, char *const *arguments)
                 return sr_cli_fail(
                         cli, "there is no history: it is off and no database is named (history.database)");
 
-        // Read-only first also for `prune`: a damaged file is then a sentence and stays where it is.
         int r = sr_history_open(config->database, true, &history, &notice, &error);
 
         if (r >= 0)
@@ -310,7 +326,7 @@ static int history_main(struct sr_cli *cli, char *const *arguments)
                         r = show(history, &a, &text, &error);
                         break;
                 case ACTION_PRUNE:
-                        r = prune(config->database, &a, &text, &error);
+                        r = prune(config->database, history, &a, &text, &error);
                         break;
                 }
         if (r < 0)

@@ -257,11 +257,12 @@ def test_a_signal_ends_the_run_and_all_it_started(runner, number, status):
     code = ("import os, sys, time\n"
             "for i in range(3):\n    os.fork()\n"
             "os.write(1, b'up\\n')\ntime.sleep(60)\n")
-    process = runner.start("run", "-l", "python", "-t", "30", "-c", code, stdout=subprocess.PIPE)
+    process = runner.start("run", "-l", "python", "-t", "30", "-c", code, stdout=subprocess.PIPE,
+                           start_new_session=True)
     assert process.stdout.readline() == b"up\n"
     below = support.descendants(process.pid)
     assert len(below) >= 3
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # a terminal sends it to the whole foreground group
     assert process.wait(10) == status
     assert support.wait_until(lambda: not support.alive(below), 2), support.alive(below)
 
@@ -337,6 +338,20 @@ def test_json_is_the_whole_result(as_each):
     assert result["status"] == "success" and result["exit_code"] == 0 and result["language"] == "python"
     assert result["stdout"] == "é\0\n" and result["stderr"] == "1\n" and result["reason"] == "exit"
     assert done.out == json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_the_readme_explains_every_member(runner):
+    readme = (support.CHECKOUT / "README.md").read_text()
+    table = readme[readme.index("## The result"):readme.index("## Languages")]
+    explained = set(re.findall(r"`([a-z_]+)`", table))
+    results = [runner.snippet("cpp", code) for code in
+               ("#warning w\nint main() { __builtin_trap(); }", "int main() { return 0; }")]
+    results.append(runner.snippet("cpp", "int main() {}", options=["--db", "/proc/none"]))
+    for result in results:
+        members = set(result) | {name for stage in result["stages"] for name in stage}
+        assert members <= explained, members - explained
+        assert result["reason"] in explained and result["status"] in explained
+    assert "compiler_output" in results[0] and "history_problem" in results[2]
 
 
 @pytest.mark.parametrize("args, status, reason, exit_code", [
@@ -680,6 +695,32 @@ def test_doctor_looks_at_what_is_set(runner):
               runner.run("doctor", "--json", "--db", damaged, "--store", "file/images").json()["checks"]}
     assert checks["history"]["state"] == "warning" and str(damaged) in checks["history"]["detail"]
     assert checks["image store"]["state"] != "ok", checks["image store"]
+
+
+# Hosts that forbid something, made in a user namespace of the test's own: the shell is root in it, not on the host.
+FORBIDDING = {
+    "user namespaces": ("echo 0 >/proc/sys/user/max_user_namespaces", "max_user_namespaces"),
+    "other namespaces": ("echo 0 >/proc/sys/user/max_net_namespaces", "/proc/sys/user"),
+    "/proc": ("mount -t tmpfs none /proc/sys", "/proc"),
+    "user ids": ("true", "sandbox.root_id_base"),
+}
+
+
+@pytest.mark.parametrize("check", FORBIDDING)
+def test_doctor_names_what_a_host_forbids(runner, check):
+    spoil, word = FORBIDDING[check]
+    script = f'{spoil} && exec "$0" "$@"'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script,
+              runner.program]
+    done = runner.run(*inside[1:], "doctor", "--json", argv0=inside[0])
+    assert done.code == 1, repr(done)
+    report = done.json()
+    found = {entry["name"]: entry for entry in report["checks"]}
+    assert report["ready"] is False and found[check]["state"] == "missing"
+    assert word in found[check]["detail"] + found[check]["advice"] and found[check]["advice"]
+    run = runner.run(*inside[1:], "run", "-l", "python", "-c", "print(1)", argv0=inside[0])
+    assert run.code == 125, repr(run)
+    one_sentence(run)
 
 
 def test_doctor_without_the_spawner(runner):
