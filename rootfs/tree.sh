@@ -2,6 +2,7 @@
 # The last hook of every recipe; $1 is the unpacked tree. Does what the packages' maintainer scripts would have
 # done as far as a program can see it, and takes away documentation and what only installing needs. (Leaving
 # files out while unpacking, with path-exclude, takes mmdebstrap five times as long as unpacking everything.)
+# Accounts, hosts and nsswitch.conf are not made here: the store gives them to every root file system.
 set -eu
 cd "$1"
 
@@ -17,18 +18,11 @@ rm -rf dev etc/apt etc/dpkg etc/kernel etc/logrotate.d etc/cron.* etc/init.d etc
 rm -f "${MMDEBSTRAP_APT_CONFIG:-}"
 
 # Mount points and the directories that programs expect.
-mkdir -p dev etc proc sys run scratch tmp home/sandbox root var/lib var/cache var/log var/tmp usr/local/bin
-chmod 1777 tmp var/tmp scratch
+mkdir -p dev etc proc sys run scratch tmp home root var/lib var/cache var/log var/tmp usr/local/bin
+chmod 1777 tmp var/tmp
 chmod 700 root
 ln -sf ../run var/run
 
-printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin' \
-        'sandbox:x:1000:1000:sandbox:/tmp:/bin/sh' 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' \
-        >etc/passwd
-printf '%s\n' 'root:x:0:' 'daemon:x:1:' 'tty:x:5:' 'users:x:100:' 'sandbox:x:1000:' 'nogroup:x:65534:' >etc/group
-printf '%s\n' '127.0.0.1 localhost' '::1 localhost ip6-localhost ip6-loopback' >etc/hosts
-printf '%s\n' 'passwd: files' 'group: files' 'shadow: files' 'hosts: files dns' 'networks: files' \
-        'protocols: files' 'services: files' >etc/nsswitch.conf
 if [ -e usr/share/zoneinfo/Etc/UTC ]; then
         ln -sf /usr/share/zoneinfo/Etc/UTC etc/localtime
         echo Etc/UTC >etc/timezone
