@@ -10,8 +10,9 @@
 // new one begun: when it is opened for writing and when a run is added, not otherwise. Servers that share the
 // file agree on this by a lock on its directory.
 //
-// Opening costs a few tenths of a millisecond: do it at the first use. The log (-wal) of a short-lived
-// process stays behind on purpose; the next connection goes on with it.
+// Opening takes about half a millisecond, the first one of a process some more: do it at the first use. The
+// log
+// (-wal) of a short-lived process stays behind on purpose; the next connection goes on with it.
 //
 // The format is 1 (PRAGMA user_version, with PRAGMA application_id 0x53625278, "SbRx"). A file of the Python
 // server's gets both, which it does not look at.
