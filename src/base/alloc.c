@@ -8,7 +8,8 @@
 
 static _Noreturn void out_of_memory(void)
 {
-        static const char text[] = "sandbox-runner: out of memory; free some or raise the limit of this process\n";
+        static const char text[] =
+                "sandbox-runner: out of memory; free some or raise the limit of this process\n";
 
         // Nothing can be done about a failing write here.
         ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);

@@ -152,7 +152,7 @@ int sr_image_path_clean(char *path)
 static int make_one(struct sr_image_root *root, int fd, const char *name)
 {
         _cleanup_close_ int made = -1;
-        ino_t inode;
+        ino_t inode = 0;
 
         if (mkdirat(fd, name, S_IRWXU) < 0)
                 return -errno;

@@ -174,7 +174,7 @@ int sr_image_script_run(const char *path, const char *argument,
                         struct sr_error **error)
 {
         struct script script = {.output_fd = -1, .output = output, .context = context};
-        pid_t pid;
+        pid_t pid = -1;
         int status = 0, r = start(path, argument, &script.output_fd, &pid);
 
         if (r == 0)

@@ -11,10 +11,11 @@
 
 // Hidden because they show or change what belongs to the host (the list docker and runc mask). A directory is
 // covered by an empty read-only tmpfs, a file by /dev/null; what the kernel does not have is passed over.
+// init's own environment is empty; covered, it also reads as such where init may not be looked into.
 static const char *const masked[] = {
-        "proc/acpi",        "proc/asound",      "proc/interrupts", "proc/kcore",         "proc/keys",
-        "proc/kmsg",        "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",    "proc/latency_stats",
-        "proc/sched_debug", "proc/scsi",        "proc/timer_list", "proc/sysrq-trigger",
+        "proc/1/environ",     "proc/acpi",        "proc/asound",      "proc/interrupts", "proc/kcore",
+        "proc/keys",          "proc/kmsg",        "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",
+        "proc/latency_stats", "proc/sched_debug", "proc/scsi",        "proc/timer_list", "proc/sysrq-trigger",
 };
 
 // Readable but never writable, whoever the program is.

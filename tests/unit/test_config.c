@@ -146,7 +146,7 @@ static void test_defaults(void **state)
         assert_int_equal(c->compile.file_bytes, 64 << 20);
         assert_int_equal(c->compile.open_files, 1024);
         assert_int_equal(c->output_keep_bytes, 102400);
-        assert_int_equal(c->output_kill_bytes, 64 << 20);
+        assert_int_equal(c->output_kill_bytes, 16ll << 30);
         assert_int_equal(c->inodes, 16384);
         assert_int_equal(c->max_queue, 64);
         assert_int_equal(c->root_id_base, 2069692416);

@@ -26,14 +26,14 @@
 #define ROOT_ID_BASE 2069692416u
 
 static char *no_roots[5] = {NULL};
-static char *environment[] = {"PATH=/usr/bin:/bin", NULL};
+static const char *const environment[] = {"PATH=/usr/bin:/bin", NULL};
 
-static struct sr_sandbox_spec host_spec(char **arguments)
+static struct sr_sandbox_spec host_spec(const char *const *arguments)
 {
         return (struct sr_sandbox_spec){
                 .root = SR_SANDBOX_ROOT_HOST,
-                .arguments = arguments,
-                .environment = environment,
+                .arguments = (char *const *)(uintptr_t)arguments,
+                .environment = (char *const *)(uintptr_t)environment,
                 .timeout_ns = 5000000000u,
                 .tmp_bytes = 1 << 20,
                 .tmp_inodes = 100,
@@ -50,7 +50,7 @@ static int run_shell(struct sr_spawner *spawner, const char *script, struct sr_c
                      struct sr_error **error)
 {
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
-        char *arguments[] = {"sh", "-c", (char *)(uintptr_t)script, NULL};
+        const char *arguments[] = {"sh", "-c", script, NULL};
         struct sr_sandbox_spec spec = host_spec(arguments);
         struct sr_capture_options options = {.keep_bytes = 4096, .kill_bytes = 1 << 20, .stdin_fd = -1};
         int r = sr_sandbox_open(spawner, &sandbox, error);
@@ -99,7 +99,7 @@ static void a_job_writes_into_its_directory_and_nowhere_else(void **state)
         struct sr_spawner *spawner = start();
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
         char directory[] = "/tmp/sr-test-job-XXXXXX";
-        char *arguments[] = {"sh", "-c", "echo made > /proc/self/fd/3/file; echo no > /usr/file", NULL};
+        const char *arguments[] = {"sh", "-c", "echo made > /proc/self/fd/3/file; echo no > /usr/file", NULL};
         struct sr_sandbox_spec spec = host_spec(arguments);
         struct sr_capture_options options = {.keep_bytes = 4096, .kill_bytes = 1 << 20, .stdin_fd = -1};
         struct sr_capture capture;
@@ -128,7 +128,7 @@ static void a_deadline_ends_the_whole_tree(void **state)
 {
         struct sr_spawner *spawner = start();
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
-        char *arguments[] = {"sh", "-c", "echo begun; (setsid sleep 60 &) ; sleep 60", NULL};
+        const char *arguments[] = {"sh", "-c", "echo begun; (setsid sleep 60 &) ; sleep 60", NULL};
         struct sr_sandbox_spec spec = host_spec(arguments);
         struct sr_capture_options options = {.keep_bytes = 4096, .kill_bytes = 1 << 20, .stdin_fd = -1};
         struct sr_capture capture;
@@ -148,7 +148,7 @@ static void a_program_that_is_not_there_is_an_image_error(void **state)
         struct sr_spawner *spawner = start();
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
         _cleanup_error_ struct sr_error *error = NULL;
-        char *arguments[] = {"no-such-program", NULL};
+        const char *arguments[] = {"no-such-program", NULL};
         struct sr_sandbox_spec spec = host_spec(arguments);
         struct sr_capture_options options = {.keep_bytes = 4096, .kill_bytes = 1 << 20, .stdin_fd = -1};
         struct sr_capture capture;

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "cli/image/confine.h"
 #include "cli/image/image_cli.h"
 #include "image/text.h"
 #include "main/main.h"
@@ -287,12 +288,19 @@ int sr_cli_image_main(int argc, char **argv)
                 return SR_IMAGE_EXIT_FAILURE;
         // A script that is waited for must be told apart from one that is not.
         (void)signal(SIGCHLD, SIG_DFL);
+        // A helper that stops reading is an error of the write, not the end of us.
+        (void)signal(SIGPIPE, SIG_IGN);
         status = read_arguments(&invocation, argv);
         if (status < 0)
                 status = load_config(&invocation);
         if (status < 0) {
+                struct sr_image_confinement confinement;
+
+                sr_image_confinement_prepare(&confinement, invocation.cli.config);
+                invocation.cli.confine = &confinement.confine;
                 invocation.cli.words = invocation.words != NULL ? invocation.words : none;
                 status = invocation.cli.verb->main(&invocation.cli);
+                sr_image_confinement_end(&confinement);
         }
         sr_config_free(invocation.cli.config);
         sr_strv_free(invocation.words);
