@@ -24,7 +24,7 @@ os._exit(3)
 
 TREE_STORM = """
 import os, time
-for _ in range(6):
+for _ in range(4):
     try:
         os.fork()
     except OSError:
@@ -184,7 +184,7 @@ if os.fork() == 0:
 
 HOSTILE = {
     "storm": (STORM, ENDS, 5),
-    "tree-storm": (TREE_STORM, ENDS, 5),
+    "tree-storm": (TREE_STORM, ENDS, 10),
     "daemon": (DAEMON, ("success",), 5),
     "writing-daemon": (WRITING_DAEMON, ("success",), 5),
     "flood": (FLOOD, ("success",), 5),

@@ -1,5 +1,6 @@
 """Sudden deaths: of the server, of the spawner, of one sandbox's init. What ran ends, what follows works."""
 
+import json
 import os
 import signal
 import subprocess
@@ -77,7 +78,10 @@ def test_spawner_killed_while_idle(as_each):
     server = as_each.serve()
     for _ in range(3):
         assert server.run_code("python", "print('before')\n")["stdout"] == "before\n"
-        os.kill(support.spawner_of(server.pid), signal.SIGKILL)
+        spawner = support.spawner_of(server.pid)
+        began = {spawner: support.process_stat(spawner)[1]}
+        os.kill(spawner, signal.SIGKILL)
+        assert gone_within(began, 5) == []
     assert server.run_code("python", "print('after')\n")["stdout"] == "after\n"
     assert server.close() == 0
 
@@ -112,9 +116,13 @@ def test_asked_to_end(busy, number):
 def test_nobody_reads_any_more(as_each):
     """When the client has closed the server's output, what runs is ended at once."""
     server = as_each.start(env={"SANDBOX_RUNNER_SERVER_SLOTS": "2"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    for n, code in enumerate(STUBBORN[:2]):
-        server.stdin.write(support.json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {
-            "name": "run_code", "arguments": {"language": "python", "code": code, "timeout_seconds": 30}}}).encode() + b"\n")
+    lines = [{"id": "hello", "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                                                                "clientInfo": {"name": "suite", "version": "1"}}},
+             {"method": "notifications/initialized"}]
+    lines += [{"id": n, "method": "tools/call", "params": {"name": "run_code", "arguments": {
+        "language": "python", "code": code, "timeout_seconds": 30}}} for n, code in enumerate(STUBBORN[:2])]
+    for line in lines:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
     server.stdin.flush()
     assert support.wait_until(lambda: len(running_snippets(server.pid)) == 2, 15)
     everything = support.descendants(server.pid)

@@ -6,14 +6,15 @@ import snippets
 from snippets import TIMED_OUT, cpp, killed, python
 
 FILLS = """
-    import errno, os
+    import errno
     written = 0
-    with open('{path}', 'wb', buffering=0) as f:
-        try:
-            while written < 300 << 20:
-                written += f.write(b'x' * (1 << 20))
-        except OSError as e:
-            print(errno.errorcode[e.errno], written >> 20)
+    try:
+        for n in range(20):
+            with open(f'{path}{{n}}', 'wb', buffering=0) as f:
+                for _ in range(16):
+                    written += f.write(b'x' * (1 << 20))
+    except OSError as e:
+        print(errno.errorcode[e.errno], (written + 1048575) >> 20)
 """
 
 CASES = [
