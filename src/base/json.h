@@ -1,8 +1,8 @@
 // JSON out and in.
 //
 // Out: our own writer, because strings here carry lengths (a NUL is written as \u0000) and the layout must be
-// either compact or indented by two spaces. Non-ASCII text is written as it is; it must be valid UTF-8 (see
-// sr_utf8_append_sanitized).
+// either compact or indented by two spaces. Non-ASCII text is written as it is; a byte that is not UTF-8 is
+// written as U+FFFD, so that whatever a name or message holds, JSON comes out.
 // In: cJSON, behind checks that it lacks: valid UTF-8, bounded depth, and \u0000 kept (see sr_json_parse).
 #pragma once
 

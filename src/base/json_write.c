@@ -3,53 +3,52 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
+
+// How an ASCII character that cannot stand for itself is written; its length.
+static size_t escape_ascii(unsigned char c, char escape[6])
+{
+        static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt", hex[] = "0123456789abcdef";
+        const char *known = memchr(from, c, sizeof(from) - 1);
+
+        escape[0] = '\\';
+        if (known != NULL) {
+                escape[1] = to[known - from];
+                return 2;
+        }
+        memcpy(escape + 1, "u00", 3);
+        escape[4] = hex[c >> 4];
+        escape[5] = hex[c & 15];
+        return 6;
+}
 
 static void put_string(struct sr_buf *out, const char *text, size_t length)
 {
-        static const char hex[] = "0123456789abcdef";
-        size_t from = 0;
+        size_t from = 0, at = 0;
 
         sr_buf_append_char(out, '"');
         if (length == 0)
                 text = ""; // it may be NULL then
-        for (size_t at = 0; at < length; at++) {
+        while (at < length) {
                 unsigned char c = (unsigned char)text[at];
-                char escape[7] = {'\\', 0};
-                size_t n = 2;
+                char escape[6] = "\xef\xbf\xbd"; // U+FFFD
+                size_t n = 3;
 
-                if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
+                if (c >= 0x80) {
+                        size_t sequence = sr_utf8_sequence(text + at, length - at);
+
+                        at += sequence;
+                        if (sequence > 0)
+                                continue;
+                } else if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+                        at++;
                         continue;
-                switch (c) {
-                case '"':
-                case '\\':
-                        escape[1] = (char)c;
-                        break;
-                case '\b':
-                        escape[1] = 'b';
-                        break;
-                case '\f':
-                        escape[1] = 'f';
-                        break;
-                case '\n':
-                        escape[1] = 'n';
-                        break;
-                case '\r':
-                        escape[1] = 'r';
-                        break;
-                case '\t':
-                        escape[1] = 't';
-                        break;
-                default:
-                        escape[1] = 'u';
-                        escape[2] = escape[3] = '0';
-                        escape[4] = hex[c >> 4];
-                        escape[5] = hex[c & 15];
-                        n = 6;
-                        break;
+                } else {
+                        n = escape_ascii(c, escape);
                 }
                 sr_buf_append(out, text + from, at - from);
                 sr_buf_append(out, escape, n);
-                from = at + 1;
+                from = ++at;
         }
         sr_buf_append(out, text + from, length - from);
         sr_buf_append_char(out, '"');

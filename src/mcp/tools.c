@@ -1,12 +1,10 @@
 #include "mcp/tools.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/utf8.h"
 #include "history/history.h"
 #include "language/language.h"
 #include "mcp/arguments.h"
@@ -164,15 +162,6 @@ static void start_languages(void *context, struct sr_mcp_call *call, const cJSON
         finish_list(call, languages, sr_language_count(languages), write_language);
 }
 
-// Text out of a database that others write too: it may be no UTF-8.
-static void write_foreign_text(struct sr_json_writer *w, const char *key, const char *text, size_t length)
-{
-        _cleanup_buf_ struct sr_buf clean = {0};
-
-        sr_utf8_append_sanitized(&clean, text, length);
-        sr_json_string_n(w, key, clean.data, clean.len);
-}
-
 static void write_record(const void *list, size_t index, struct sr_json_writer *w)
 {
         const struct sr_history_record *record = (const struct sr_history_record *)list + index;
@@ -181,9 +170,9 @@ static void write_record(const void *list, size_t index, struct sr_json_writer *
         sr_json_open_object(w, NULL);
         sr_json_integer(w, "id", record->id);
         sr_json_string(w, "timestamp", timestamp);
-        write_foreign_text(w, "language", record->language, strlen(record->language));
-        write_foreign_text(w, "code_snippet", record->code, record->code_length);
-        write_foreign_text(w, "status", record->status, strlen(record->status));
+        sr_json_string(w, "language", record->language);
+        sr_json_string_n(w, "code_snippet", record->code, record->code_length);
+        sr_json_string(w, "status", record->status);
         if (record->has_exit_code)
                 sr_json_integer(w, "exit_code", record->exit_code);
         else

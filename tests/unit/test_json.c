@@ -458,6 +458,19 @@ static void writes_strings_that_read_back(void **state)
         assert_memory_equal(back, all, length);
 }
 
+static void writes_valid_json_from_any_bytes(void **state)
+{
+        _cleanup_buf_ struct sr_buf out = {0};
+        struct sr_json_writer w = {.out = &out, .first = true};
+
+        (void)state;
+        sr_json_string(&w, NULL, "a\xff\xe2\x82z\xc3\xa9\xed\xa0\x80\xf0\x9f\x8d");
+        assert_string_equal(
+                out.data,
+                "\"a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
 static void writes_an_empty_string_from_null(void **state)
 {
         _cleanup_buf_ struct sr_buf out = {0};
@@ -515,6 +528,7 @@ int main(void)
                 cmocka_unit_test(raw_readers_end_on_any_text),
                 cmocka_unit_test(writes_compact_and_indented),
                 cmocka_unit_test(writes_strings_that_read_back),
+                cmocka_unit_test(writes_valid_json_from_any_bytes),
                 cmocka_unit_test(writes_an_empty_string_from_null),
                 cmocka_unit_test(writes_numbers_without_needless_digits),
         };
