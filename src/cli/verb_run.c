@@ -231,18 +231,12 @@ static void pass_diagnostics(const struct sr_run_result *result, struct passage 
 // What a person should know about the end of the run and cannot see from the output.
 static void explain(const struct sr_run_result *result, const struct sr_config *config, int64_t timeout_s)
 {
-        bool compiling = result->stage_count == 1 && strcmp(result->stages[0].name, "compile") == 0;
+        long long seconds = timeout_s != 0 ? (long long)timeout_s : (long long)config->default_timeout_s;
 
         switch (result->reason) {
         case SR_REASON_TIMEOUT:
-                if (compiling)
-                        sr_cli_say(
-                                "the compiler was ended: it took longer than %.3g seconds (compile.timeout)",
-                                (double)config->compile.timeout_us / 1e6);
-                else
-                        sr_cli_say("the program was ended: it took longer than %lld seconds",
-                                   timeout_s != 0 ? (long long)timeout_s
-                                                  : (long long)config->default_timeout_s);
+                sr_cli_say("the program was ended: it took longer than %lld second%s", seconds,
+                           seconds == 1 ? "" : "s");
                 break;
         case SR_REASON_SIGNAL:
                 sr_cli_say("the program was ended by signal %d (%s)", result->signal,
@@ -262,7 +256,8 @@ static void explain(const struct sr_run_result *result, const struct sr_config *
 
 static int exit_status(struct sr_cli *cli, const struct sr_run_result *result, struct passage *passage)
 {
-        if (sr_interrupt_signal() != 0 && result->reason == SR_REASON_CANCELLED)
+        // A signal that came after the program's end, while its output was passed on, counts too.
+        if (sr_interrupt_signal() != 0 && (result->reason == SR_REASON_CANCELLED || passage->error == EINTR))
                 return SR_EXIT_SIGNAL + sr_interrupt_signal();
         if (passage->error == EPIPE)
                 return SR_EXIT_SIGNAL + SIGPIPE;
