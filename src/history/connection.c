@@ -200,8 +200,7 @@ static int configure(struct sr_history *history)
         if (rc != SQLITE_ROW)
                 return rc;
         rc = wal ? SQLITE_OK : use_log(history);
-        return rc == SQLITE_OK ? run_sql(history, "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
-                               : rc;
+        return rc == SQLITE_OK ? run_sql(history, "PRAGMA synchronous = NORMAL") : rc;
 }
 
 // Without the lock of the directory; for whoever holds it.

@@ -375,6 +375,21 @@ static void test_invalid_text_comes_out_valid(void **state)
         sr_history_close(history);
 }
 
+// Facts of a row that somebody deleted do not pass to the next run of that id.
+static void test_stale_facts_are_replaced(void **state)
+{
+        struct fixture *f = *state;
+        struct sr_history *history = open_history(f->path, false);
+        struct sr_history_record *record = NULL;
+
+        execute(f->path, "INSERT INTO run_facts VALUES (1, '{\"stale\":true}')");
+        assert_int_equal(sr_history_get(history, add(history, "x"), &record, NULL), 0);
+        assert_int_equal(record->id, 1);
+        assert_string_equal(record->facts, "{\"reason\":\"exit\"}");
+        sr_history_records_free(record, 1);
+        sr_history_close(history);
+}
+
 static mode_t mode_of(const char *path)
 {
         struct stat found;
@@ -1238,7 +1253,17 @@ static void on_read_only_disk(struct fixture *f, const char *disk)
                         execute(path, "DELETE FROM runs WHERE id > 1; PRAGMA wal_checkpoint(TRUNCATE)");
                         CHECK(mount(NULL, disk, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
                 } else {
+                        // What is written meanwhile is seen.
+                        struct sr_history *writer = NULL;
+
+                        CHECK(mount(NULL, disk, NULL, MS_REMOUNT, NULL) == 0);
+                        CHECK(sr_history_open(path, false, &writer, &notice, NULL) == 0);
+                        CHECK(sr_history_add(writer, &record, NULL, NULL) == 0);
+                        CHECK(sr_history_list(history, 9, &records, &found, NULL) == 0 && found == 2);
+                        sr_history_records_free(records, found);
                         sr_history_close(history);
+                        sr_history_close(writer);
+                        CHECK(mount(NULL, disk, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
                 }
         }
         _cleanup_free_ char *other = sr_asprintf("%s/other/h.db", disk);
@@ -1330,6 +1355,7 @@ int main(void)
                 CASE(test_get_and_limits),
                 CASE(test_code_is_cut_by_characters),
                 CASE(test_invalid_text_comes_out_valid),
+                CASE(test_stale_facts_are_replaced),
                 CASE(test_modes_whatever_the_umask),
                 CASE(test_reading_only_makes_nothing),
                 CASE(test_log_is_left_and_found),
