@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -114,6 +115,8 @@ struct tar_entry {
 UNUSED static void tar_add(struct tar *tar, const char *path, struct tar_entry e)
 {
         struct archive_entry *entry = archive_entry_new();
+        // For the writer alone: readers must not need it.
+        locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), before = uselocale(utf8);
 
         archive_entry_set_pathname(entry, path);
         archive_entry_set_filetype(entry, e.type != 0 ? (unsigned)e.type : AE_IFREG);
@@ -129,6 +132,8 @@ UNUSED static void tar_add(struct tar *tar, const char *path, struct tar_entry e
         if (e.length > 0)
                 assert_int_equal(archive_write_data(tar->archive, e.contents, e.length), e.length);
         archive_entry_free(entry);
+        uselocale(before);
+        freelocale(utf8);
 }
 
 UNUSED static void tar_file(struct tar *tar, const char *path, const char *text)
