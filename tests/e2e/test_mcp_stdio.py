@@ -77,6 +77,17 @@ def raw(runner):
     return Raw(runner)
 
 
+@pytest.fixture(scope="module")
+def begun(lab):
+    """One session for the tests that leave it as it was."""
+    runner = lab.runner(lab.identity("root" if os.geteuid() == 0 else "self"))
+    raw = Raw(runner)
+    raw.begin()
+    yield raw
+    raw.end()
+    runner.close()
+
+
 def snippets(pid):
     """The sandboxed programs below a server, as {pid: start time}."""
     found = {}
@@ -140,15 +151,13 @@ def test_tools_wait_for_initialize(raw):
 @pytest.mark.parametrize("request_id", [
     b"0", b"-1", b"1e3", b"1.50", b"12345678901234567890", b"1E+2", b'""', b'"1"', b'"\\u0061\\n\\"\\\\"',
     b'"\\ud83c\\udf78"', "\"é\u2028\"".encode(), b'"\\u0000"'])
-def test_an_id_comes_back_letter_for_letter(raw, request_id):
-    raw.begin()
-    raw.put(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % request_id)
-    assert raw.line() == b'{"jsonrpc":"2.0","id":%s,"result":{}}' % request_id
-    raw.put(b'{"id" : %s , "method":"nope","jsonrpc":"2.0"}\n' % request_id)
-    assert raw.line().startswith(b'{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,' % request_id)
-    raw.put(raw.call(request_id.decode(), ""))
-    assert raw.line().startswith(b'{"jsonrpc":"2.0","id":%s,"result":{' % request_id)
-    raw.end()
+def test_an_id_comes_back_letter_for_letter(begun, request_id):
+    begun.put(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % request_id)
+    assert begun.line() == b'{"jsonrpc":"2.0","id":%s,"result":{}}' % request_id
+    begun.put(b'{"id" : %s , "method":"nope","jsonrpc":"2.0"}\n' % request_id)
+    assert begun.line().startswith(b'{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,' % request_id)
+    begun.put(begun.call(request_id.decode(), ""))
+    assert begun.line().startswith(b'{"jsonrpc":"2.0","id":%s,"result":{' % request_id)
 
 
 @pytest.mark.parametrize("message, code, request_id", [
@@ -180,26 +189,22 @@ def test_an_id_comes_back_letter_for_letter(raw, request_id):
     (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":"x"}}', -32602, 1),
     (b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}', -32602, 1),
 ])
-def test_each_mistake_gets_its_error_and_is_survived(raw, message, code, request_id):
-    raw.begin()
-    raw.put(message + b"\n")
-    answer = raw.answer()
+def test_each_mistake_gets_its_error_and_is_survived(begun, message, code, request_id):
+    begun.put(message + b"\n")
+    answer = begun.answer()
     assert answer["error"]["code"] == code
     assert answer["id"] == request_id
     assert answer["error"]["message"]
-    raw.put(b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
-    assert raw.answer() == {"jsonrpc": "2.0", "id": 2, "result": {}}
-    raw.end()
+    begun.put(b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+    assert begun.answer() == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
-def test_notifications_are_never_answered(raw):
-    raw.begin()
-    raw.put(b'{"jsonrpc":"2.0","method":"notifications/no/such"}\n{"jsonrpc":"2.0","method":"tools/call","params":[]}\n'
-            b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}\n'
-            b'{"jsonrpc":"2.0","id":5,"result":{}}\n\n \r\n')
-    raw.put(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n')
-    assert raw.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-    raw.end()
+def test_notifications_are_never_answered(begun):
+    begun.put(b'{"jsonrpc":"2.0","method":"notifications/no/such"}\n{"jsonrpc":"2.0","method":"tools/call","params":[]}\n'
+              b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}\n'
+              b'{"jsonrpc":"2.0","id":5,"result":{}}\n\n \r\n')
+    begun.put(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n')
+    assert begun.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 def test_batches_exist_in_one_version(raw):
@@ -212,54 +217,46 @@ def test_batches_exist_in_one_version(raw):
     raw.end()
 
 
-def test_lines_are_cut_at_newline_alone(raw):
-    raw.begin()
+def test_lines_are_cut_at_newline_alone(begun):
     # U+2028, U+2029, U+0085, VT and FF end lines elsewhere; here they are data.
     code = "print(ascii('a\u2028b\u2029c\x85d'))"
-    raw.put(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    begun.put(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "run_code", "arguments": {"language": "python", "code": code}}}, ensure_ascii=False).encode() + b"\n")
-    assert raw.answer()["result"]["structuredContent"]["stdout"] == "'a\\u2028b\\u2029c\\x85d'\n"
-    raw.put(raw.call("2", "print('a\u2028b')"))
-    line = raw.line()
+    assert begun.answer()["result"]["structuredContent"]["stdout"] == "'a\\u2028b\\u2029c\\x85d'\n"
+    begun.put(begun.call("2", "print('a\u2028b')"))
+    line = begun.line()
     assert "\u2028".encode() in line  # not escaped, and the line is whole
     assert json.loads(line)["result"]["structuredContent"]["stdout"] == "a\u2028b\n"
-    raw.end()
 
 
-def test_a_message_may_come_in_pieces_and_several_at_once(raw):
-    raw.begin()
+def test_a_message_may_come_in_pieces_and_several_at_once(begun):
     for byte in '{"jsonrpc":"2.0","id":"é","method":"ping"}\n'.encode():
-        raw.put(bytes([byte]))
-    assert raw.answer()["id"] == "é"
-    raw.put(b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % i for i in range(500)))
-    assert [raw.answer()["id"] for _ in range(500)] == list(range(500))
-    raw.end()
+        begun.put(bytes([byte]))
+    assert begun.answer()["id"] == "é"
+    begun.put(b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % i for i in range(500)))
+    assert [begun.answer()["id"] for _ in range(500)] == list(range(500))
 
 
-def test_messages_of_several_mib(raw):
-    raw.begin()
-    raw.put(raw.call("1", "#" * (8 << 20)))
-    result = raw.answer()["result"]
+def test_messages_of_several_mib(begun):
+    begun.put(begun.call("1", "#" * (8 << 20)))
+    result = begun.answer()["result"]
     assert result["isError"] is False
     refused(result["structuredContent"])
     # Code as long as is allowed, each character written in the longest way.
     code = "print(1)#" + "x" * (MAX_CODE - 9)
     spelled = "".join(f"\\u{ord(c):04x}" for c in code)
-    raw.put(f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"run_code","arguments":'
-            f'{{"language":"python","code":"{spelled}"}}}}}}\n'.encode())
-    assert raw.answer()["result"]["structuredContent"]["stdout"] == "1\n"
-    raw.end()
+    begun.put(f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"run_code","arguments":'
+              f'{{"language":"python","code":"{spelled}"}}}}}}\n'.encode())
+    assert begun.answer()["result"]["structuredContent"]["stdout"] == "1\n"
 
 
-def test_a_message_without_end_is_refused_and_skipped(raw):
-    raw.begin()
+def test_a_message_without_end_is_refused_and_skipped(begun):
     for _ in range(20):
-        raw.put(b'"' + b" " * (1 << 20))
-    raw.put(b'\n{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-    answer = raw.answer()
+        begun.put(b'"' + b" " * (1 << 20))
+    begun.put(b'\n{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    answer = begun.answer()
     assert answer["id"] is None and answer["error"]["code"] == -32600 and "MiB" in answer["error"]["message"]
-    assert raw.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-    raw.end()
+    assert begun.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 def test_nothing_but_protocol_on_stdout(raw):
@@ -389,12 +386,10 @@ def test_a_nul_in_the_code_is_kept(server):
     assert result["status"] == "error" and "null byte" in result["stderr"]
 
 
-def test_half_a_surrogate_pair_does_not_lose_the_call(raw):
-    raw.begin()
-    raw.put(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":'
+def test_half_a_surrogate_pair_does_not_lose_the_call(begun):
+    begun.put(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":'
             b'{"language":"python","code":"print(ascii(\'\\ud83c\\udf78 \\ud83c\'))"}}}\n')
-    assert raw.answer()["result"]["structuredContent"]["stdout"] == "'\\U0001f378 \\ufffd'\n"
-    raw.end()
+    assert begun.answer()["result"]["structuredContent"]["stdout"] == "'\\U0001f378 \\ufffd'\n"
 
 
 @pytest.mark.parametrize("timeout", [1, 30, "7", " 7 ", 7.0, "30"])
