@@ -498,10 +498,10 @@ static void test_oversized_file(void **state)
 static void test_no_home(void **state)
 {
         struct fixture *f = *state;
-        _cleanup_free_ char *home = f->environment[0];
         struct sr_config *config = NULL;
         _cleanup_error_ struct sr_error *error = NULL;
 
+        free(f->environment[0]);
         f->environment[0] = sr_strdup("HOME=relative");
         if (sr_config_load(&f->input, &config, &error) == 0) {
                 assert_int_equal(config->store[0], '/');
