@@ -58,6 +58,7 @@ step() {
 progress() {
         size=$(stty size 2>/dev/null </dev/tty) || size='24 80'
         width=$((${size#* } - 1))
+        [ "$width" -ge 40 ] || width=79 # some terminals do not know their size
         while :; do
                 line=$(tail -c 400 "$log" | tr '\r' '\n' | tail -n 1 | LC_ALL=C tr -cd '[:print:]')
                 printf '\r\033[K%s' "$(printf '      %s: %d s  %s' "$1" "$(($(date +%s) - task_began))" "$line" |
