@@ -287,7 +287,7 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
                   const struct sr_run_result *result, struct passage *passage)
 {
         if (result->history_problem != NULL)
-                sr_cli_say("warning: the run is not in the history: %s", result->history_problem);
+                sr_cli_say("warning: %s", result->history_problem);
         if (a->json)
                 return print_json(cli, result);
         if (!result->accepted || result->reason == SR_REASON_INTERNAL)

@@ -98,7 +98,7 @@ static void run_done(void *context, struct sr_run_result *finished)
         _cleanup_result_ struct sr_run_result *result = finished;
 
         if (result->history_problem != NULL)
-                sr_log(SR_LOG_WARNING, "a run is missing from the history: %s", result->history_problem);
+                sr_log(SR_LOG_WARNING, "%s", result->history_problem);
         finish_object(context, write_run, result);
 }
 
@@ -186,7 +186,7 @@ static void write_record(const void *list, size_t index, struct sr_json_writer *
 static void list_history(const struct sr_mcp_tools *tools, struct sr_mcp_call *call, int64_t limit)
 {
         _cleanup_error_ struct sr_error *error = NULL;
-        const char *problem = NULL;
+        _cleanup_free_ char *problem = NULL;
         struct sr_history *history = sr_runner_history(tools->runner, &problem);
         struct sr_history_record *records = NULL;
         size_t count = 0;

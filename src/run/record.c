@@ -30,11 +30,12 @@ void sr_run_record(struct sr_runner *runner, const struct sr_run_request *reques
 {
         _cleanup_error_ struct sr_error *error = NULL;
         _cleanup_free_ char *facts = NULL;
-        const char *problem = NULL;
+        _cleanup_free_ char *problem = NULL;
         struct sr_history *history = sr_runner_history(runner, &problem);
 
         if (history == NULL) {
-                result->history_problem = problem != NULL ? sr_strdup(problem) : NULL;
+                if (problem != NULL)
+                        result->history_problem = sr_asprintf("this run is not in the history: %s", problem);
                 return;
         }
         facts = describe_facts(result);
@@ -52,5 +53,8 @@ void sr_run_record(struct sr_runner *runner, const struct sr_run_request *reques
                 .facts = facts,
         };
         if (sr_history_add(history, &record, &result->history_id, &error) < 0)
-                result->history_problem = sr_strdup(sr_error_message(error));
+                result->history_problem =
+                        sr_asprintf("this run is not in the history: %s", sr_error_message(error));
+        else
+                result->history_problem = sr_runner_take_history_notice(runner);
 }

@@ -80,7 +80,7 @@ struct sr_run_result {
         size_t stage_count;
         bool accepted;         // false: refused, no history row
         int64_t history_id;    // 0: not recorded
-        char *history_problem; // why it could not be recorded, or NULL
+        char *history_problem; // a sentence: why it is not in the history, or what befell the file; or NULL
 };
 
 const char *sr_run_status_name(enum sr_run_status status);
@@ -125,5 +125,6 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
 void sr_runner_stop(struct sr_runner *runner);
 
 const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner);
-// NULL when history is off or could not be opened (*ret_problem, borrowed, then says why).
-struct sr_history *sr_runner_history(struct sr_runner *runner, const char **ret_problem);
+// NULL when history is off or could not be opened (*ret_problem then says why, when there is
+// anything to say; the caller frees it).
+struct sr_history *sr_runner_history(struct sr_runner *runner, char **ret_problem);

@@ -65,6 +65,7 @@ struct sr_runner *sr_runner_free(struct sr_runner *runner)
         sr_image_store_close(runner->store);
         sr_fd_close(runner->stop_event);
         free(runner->history_problem);
+        free(runner->history_notice);
         pthread_cond_destroy(&runner->idle);
         pthread_mutex_destroy(&runner->lock);
         free(runner);
@@ -88,25 +89,33 @@ const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *
         return runner->languages;
 }
 
-struct sr_history *sr_runner_history(struct sr_runner *runner, const char **ret_problem)
+struct sr_history *sr_runner_history(struct sr_runner *runner, char **ret_problem)
 {
         pthread_mutex_lock(&runner->lock);
         if (!runner->history_tried && runner->config->history_enabled) {
                 _cleanup_error_ struct sr_error *error = NULL;
-                char *notice = NULL;
 
-                if (sr_history_open(runner->config->database, false, &runner->history, &notice, &error) < 0)
+                free(sr_steal(runner->history_problem));
+                if (sr_history_open(runner->config->database, false, &runner->history,
+                                    &runner->history_notice, &error) < 0)
                         runner->history_problem = sr_strdup(sr_error_message(error));
-                else
-                        runner->history_problem = notice;
                 // One that could not be opened is tried again at the next run: a full disk may have room by
                 // then.
                 runner->history_tried = runner->history != NULL;
         }
         struct sr_history *history = runner->history;
-        *ret_problem = runner->history_problem;
+        if (runner->history_problem != NULL)
+                *ret_problem = sr_strdup(runner->history_problem);
         pthread_mutex_unlock(&runner->lock);
         return history;
+}
+
+char *sr_runner_take_history_notice(struct sr_runner *runner)
+{
+        pthread_mutex_lock(&runner->lock);
+        char *notice = sr_steal(runner->history_notice);
+        pthread_mutex_unlock(&runner->lock);
+        return notice != NULL ? notice : sr_history_take_notice(runner->history);
 }
 
 static struct sr_run_result *new_result(const struct sr_run_request *request)

@@ -23,7 +23,8 @@ struct sr_runner {
         unsigned threads; // of sr_runner_submit
         bool history_tried;
         struct sr_history *history;
-        char *history_problem;
+        char *history_problem; // why it is not open
+        char *history_notice;  // what opening it had to do
 };
 
 // A valid request, with everything it names found.
@@ -50,6 +51,9 @@ char **sr_run_environment(const struct sr_language *language, const struct sr_im
 void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                    const struct sr_run_request *request, const int *cancel_fds, size_t cancel_count,
                    struct sr_run_result *result);
+// What befell the history file since it was last asked, as a sentence; NULL when nothing did. The caller
+// frees it.
+char *sr_runner_take_history_notice(struct sr_runner *runner);
 // Adds the result to the history; a problem becomes result->history_problem.
 void sr_run_record(struct sr_runner *runner, const struct sr_run_request *request, int64_t began_us,
                    struct sr_run_result *result);

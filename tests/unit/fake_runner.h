@@ -227,9 +227,10 @@ const struct sr_language *sr_language_at(const struct sr_language_catalogue *cat
         return &fake_languages[index];
 }
 
-struct sr_history *sr_runner_history(struct sr_runner *runner, const char **ret_problem)
+struct sr_history *sr_runner_history(struct sr_runner *runner, char **ret_problem)
 {
-        *ret_problem = runner->history_problem;
+        if (runner->history_problem != NULL)
+                *ret_problem = sr_strdup(runner->history_problem);
         return runner->no_history ? NULL : (struct sr_history *)runner;
 }
 
