@@ -215,6 +215,13 @@ static int copy_from_source(struct sr_image_blobs *blobs, const char *hex, int64
         return r;
 }
 
+bool sr_image_blobs_have(const struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor)
+{
+        const char *hex = sr_digest_hex(descriptor->digest);
+
+        return size_in_store(blobs, hex) == descriptor->size || size_in_stage(blobs, hex) >= 0;
+}
+
 int sr_image_blobs_fetch(struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor,
                          const char *what, struct sr_error **error)
 {

@@ -23,6 +23,8 @@ void sr_image_blobs_closep(struct sr_image_blobs **blobs);
 // messages.
 int sr_image_blobs_fetch(struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor,
                          const char *what, struct sr_error **error);
+// Whether fetching it would copy nothing.
+bool sr_image_blobs_have(const struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor);
 // Opens a blob that was fetched, for reading. A descriptor or a negative errno.
 int sr_image_blobs_open_blob(struct sr_image_blobs *blobs, const char *digest, struct sr_error **error);
 // Fetches and reads a document, whose digest is checked wherever it comes from.

@@ -82,8 +82,9 @@ static int fetch_layers(struct sr_image_blobs *blobs, const struct sr_image_mani
                 _cleanup_free_ char *what = sr_asprintf("layer %zu", i + 1);
                 _cleanup_free_ char *size = sr_image_size_text((uint64_t)layer->size);
 
-                sr_image_report(progress, "reading layer %zu of %zu (%s)", i + 1, manifest->layer_count,
-                                size);
+                if (!sr_image_blobs_have(blobs, layer))
+                        sr_image_report(progress, "reading layer %zu of %zu (%s)", i + 1,
+                                        manifest->layer_count, size);
 
                 int r = sr_image_blobs_fetch(blobs, layer, what, error);
 

@@ -16,7 +16,10 @@ static const struct {
         const char *path;
         mode_t mode;
 } directories[] = {
-        {"dev", 0755}, {"etc", 0755}, {"proc", 0755}, {"scratch", 0755}, {"tmp", 01777},
+        {"dev", 0755},
+        {"proc", 0755},
+        {"scratch", 0755},
+        {"tmp", 01777},
 };
 
 static const struct {

@@ -72,7 +72,8 @@ UNUSED static struct layer layout_layer(const char *layout, struct tar *tar)
         return layer;
 }
 
-// A manifest, with its configuration, of up to a few layers. The strings are JSON or media types; NULL: the usual.
+// A manifest, with its configuration, of up to a few layers. The strings are JSON or media types; NULL: the
+// usual.
 struct manifest_parts {
         const struct layer *layers;
         size_t count;
@@ -85,7 +86,8 @@ UNUSED static struct blob layout_manifest(const char *layout, struct manifest_pa
         _cleanup_buf_ struct sr_buf config = {0}, manifest = {0};
         struct blob blob;
 
-        sr_buf_printf(&config, "{\"os\":\"linux\",\"architecture\":\"%s\",\"config\":{\"Env\":%s,\"Labels\":%s},",
+        sr_buf_printf(&config,
+                      "{\"os\":\"linux\",\"architecture\":\"%s\",\"config\":{\"Env\":%s,\"Labels\":%s},",
                       parts.architecture != NULL ? parts.architecture : sr_image_host_architecture(),
                       parts.environment != NULL ? parts.environment : "[\"PATH=/bin\"]",
                       parts.labels != NULL ? parts.labels : "null");
@@ -95,10 +97,13 @@ UNUSED static struct blob layout_manifest(const char *layout, struct manifest_pa
         sr_buf_append_text(&config, "]}}");
         blob = layout_text(layout, config.data);
         sr_buf_printf(&manifest,
-                      "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu},\"layers\":[",
-                      parts.config_type != NULL ? parts.config_type : SR_MEDIA_TYPE_CONFIG, blob.digest, blob.size);
+                      "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu},"
+                      "\"layers\":[",
+                      parts.config_type != NULL ? parts.config_type : SR_MEDIA_TYPE_CONFIG, blob.digest,
+                      blob.size);
         for (size_t i = 0; i < parts.count; i++)
-                sr_buf_printf(&manifest, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu}", i > 0 ? "," : "",
+                sr_buf_printf(&manifest, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu}",
+                              i > 0 ? "," : "",
                               parts.layer_type != NULL ? parts.layer_type : SR_MEDIA_TYPE_LAYER,
                               parts.layers[i].blob.digest, parts.layers[i].blob.size);
         sr_buf_append_text(&manifest, "]}");
@@ -106,10 +111,11 @@ UNUSED static struct blob layout_manifest(const char *layout, struct manifest_pa
 }
 
 // Appends a descriptor to the list of manifests of an index. extra is JSON that begins with a comma, or "".
-UNUSED static void index_add(struct sr_buf *list, const char *media_type, const struct blob *blob, const char *extra)
+UNUSED static void index_add(struct sr_buf *list, const char *media_type, const struct blob *blob,
+                             const char *extra)
 {
-        sr_buf_printf(list, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu%s}", list->len > 0 ? "," : "",
-                      media_type, blob->digest, blob->size, extra);
+        sr_buf_printf(list, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu%s}",
+                      list->len > 0 ? "," : "", media_type, blob->digest, blob->size, extra);
 }
 
 // Writes index.json and oci-layout.

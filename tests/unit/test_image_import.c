@@ -83,7 +83,8 @@ static void a_layout_becomes_an_image(void **state)
 
         _cleanup_close_ int tree = open(image->tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_free_ char *tool = read_text(tree, "usr/bin/tool"), *motd = read_text(tree, "etc/motd");
-        _cleanup_free_ char *passwd = read_text(tree, "etc/passwd"), *listing = read_text(tree, "../manifest");
+        _cleanup_free_ char *passwd = read_text(tree, "etc/passwd"),
+                            *listing = read_text(tree, "../manifest");
 
         assert_string_equal(tool, "tool");
         assert_string_equal(motd, "hello");
@@ -144,7 +145,8 @@ static void make_tar(const char *layout, struct tar *tar, int filter)
                 _cleanup_buf_ struct sr_buf bytes = {0};
 
                 if (sr_fd_read_file(fd, documents[i], 1 << 24, &bytes) == 0)
-                        tar_add(tar, documents[i], (struct tar_entry){AE_IFREG, 0644, NULL, bytes.data, bytes.len, 0});
+                        tar_add(tar, documents[i],
+                                (struct tar_entry){AE_IFREG, 0644, NULL, bytes.data, bytes.len, 0});
         }
         tar_end(tar);
 }
@@ -195,7 +197,8 @@ static struct blob one_layer(const char *layout, const char *architecture, const
         tar_begin(&tar, ARCHIVE_FILTER_ZSTD);
         tar_file(&tar, "which", text);
         layer = layout_layer(layout, &tar);
-        return layout_manifest(layout, (struct manifest_parts){.layers = &layer, .count = 1, .architecture = architecture});
+        return layout_manifest(
+                layout, (struct manifest_parts){.layers = &layer, .count = 1, .architecture = architecture});
 }
 
 // What the file `which` of an image says.
@@ -213,8 +216,8 @@ static void the_image_for_this_machine_is_taken(void **state)
         _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
         _cleanup_free_ char *ours = sr_asprintf(",\"platform\":{\"os\":\"linux\",\"architecture\":\"%s\"}",
                                                 sr_image_host_architecture());
-        _cleanup_free_ char *windows = sr_asprintf(",\"platform\":{\"os\":\"windows\",\"architecture\":\"%s\"}",
-                                                   sr_image_host_architecture());
+        _cleanup_free_ char *windows = sr_asprintf(
+                ",\"platform\":{\"os\":\"windows\",\"architecture\":\"%s\"}", sr_image_host_architecture());
         _cleanup_images_ struct sr_image_list list = {0};
         _cleanup_buf_ struct sr_buf inner = {0}, outer = {0};
         struct blob other = one_layer(layout, "pdp11", "other"), right = one_layer(layout, NULL, "right");
@@ -230,7 +233,8 @@ static void the_image_for_this_machine_is_taken(void **state)
         _cleanup_free_ char *document = sr_asprintf("{\"schemaVersion\":2,\"manifests\":[%s]}", inner.data);
         struct blob index = layout_text(layout, document);
 
-        index_add(&outer, "application/vnd.docker.distribution.manifest.list.v2+json", &index, NAMED("multi"));
+        index_add(&outer, "application/vnd.docker.distribution.manifest.list.v2+json", &index,
+                  NAMED("multi"));
         layout_index(layout, outer.data);
         import_well(store, layout, NULL, &list);
 
@@ -311,9 +315,11 @@ static void damaged_blobs_are_refused(void **state)
 
         for (size_t kind = 0; kind < 4; kind++) {
                 for (int how = 0; how < 4; how++) {
-                        _cleanup_free_ char *layout = path_in(state, "layout"), *archive = path_in(state, "archive");
+                        _cleanup_free_ char *layout = path_in(state, "layout"),
+                                            *archive = path_in(state, "archive");
                         struct blob manifest = layout_simple(layout, "n");
-                        _cleanup_free_ char *path = sr_asprintf("%s/blobs/sha256/%s", layout, manifest.digest + 7);
+                        _cleanup_free_ char *path =
+                                sr_asprintf("%s/blobs/sha256/%s", layout, manifest.digest + 7);
                         _cleanup_buf_ struct sr_buf bytes = {0};
                         struct sr_image_manifest parsed;
                         struct tar tar;
@@ -321,7 +327,8 @@ static void damaged_blobs_are_refused(void **state)
                         assert_int_equal(sr_fd_read_file(AT_FDCWD, path, 1 << 20, &bytes), 0);
                         assert_int_equal(sr_image_manifest_parse(&bytes, &parsed, NULL), 0);
                         if (kind > 0) {
-                                const char *digest = kind == 1 ? parsed.config.digest : parsed.layers[kind - 2].digest;
+                                const char *digest =
+                                        kind == 1 ? parsed.config.digest : parsed.layers[kind - 2].digest;
 
                                 free(path);
                                 path = sr_asprintf("%s/blobs/sha256/%s", layout, digest + 7);
@@ -405,13 +412,16 @@ static void documents_that_make_no_sense_are_refused(void **state)
                  "\",\"digest\":\"sha256:../../../etc/passwd\",\"size\":1}]}",
                  "is not \"sha256:\" and 64"},
                 {"{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" SR_MEDIA_TYPE_MANIFEST
-                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"size\":-1}]}",
+                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
+                 "\"size\":-1}]}",
                  "size"},
                 {"{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" SR_MEDIA_TYPE_MANIFEST
-                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"size\":1e300}]}",
+                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
+                 "\"size\":1e300}]}",
                  "size"},
                 {"{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" SR_MEDIA_TYPE_MANIFEST
-                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"size\":5000000}]}",
+                 "\",\"digest\":\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
+                 "\"size\":5000000}]}",
                  "larger than"},
                 {"{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"application/x-other\",\"digest\":"
                  "\"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"size\":1}]}",
@@ -456,8 +466,10 @@ static void manifests_that_make_no_image_are_refused(void **state)
                 {{.layers = &layer, .count = 0}, "no layers"},
                 {{.layers = pair, .count = 2}, "diff id"},
                 {{.layers = &layer, .count = 1, .layer_type = "application/x-other"}, "unknown type"},
-                {{.layers = &layer, .count = 1,
-                  .layer_type = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"}, "may not be passed on"},
+                {{.layers = &layer,
+                  .count = 1,
+                  .layer_type = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"},
+                 "may not be passed on"},
                 {{.layers = &layer, .count = 1, .config_type = "application/vnd.cncf.helm.config.v1+json"},
                  "something else than a container image"},
                 {{.layers = &layer, .count = 1, .environment = "[\"NO_EQUALS\"]"}, "environment"},
@@ -585,7 +597,8 @@ static void a_killed_import_leaves_nothing_or_the_whole(void **state)
                 r = sr_image_store_find(store, "app:1", &image, NULL);
                 if (r == 0) {
                         _cleanup_close_ int tree = open(image->tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                        _cleanup_free_ char *found = read_text(tree, "note"), *motd = read_text(tree, "etc/motd");
+                        _cleanup_free_ char *found = read_text(tree, "note"),
+                                            *motd = read_text(tree, "etc/motd");
 
                         assert_string_equal(found, note);
                         assert_string_equal(motd, "hello");
@@ -607,7 +620,8 @@ static void a_killed_import_leaves_nothing_or_the_whole(void **state)
 static void removal_frees_what_no_other_image_needs(void **state)
 {
         _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
-        _cleanup_free_ char *lock_path = path_in(state, "store/lock"), *damaged = path_in(state, "store/refs/bad:1.json");
+        _cleanup_free_ char *lock_path = path_in(state, "store/lock"),
+                            *damaged = path_in(state, "store/refs/bad:1.json");
         _cleanup_images_ struct sr_image_list list = {0}, more = {0};
         _cleanup_error_ struct sr_error *error = NULL, *broken = NULL;
         struct sr_image_freed freed;
@@ -644,8 +658,10 @@ static void removal_frees_what_no_other_image_needs(void **state)
 static void leftovers_are_removed_unless_somebody_works_there(void **state)
 {
         _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
-        _cleanup_free_ char *mine = path_in(state, "store/tmp/import-1/closed"), *busy = path_in(state, "store/tmp/busy");
-        _cleanup_free_ char *file = path_in(state, "store/tmp/file"), *link = path_in(state, "store/tmp/link");
+        _cleanup_free_ char *mine = path_in(state, "store/tmp/import-1/closed"),
+                            *busy = path_in(state, "store/tmp/busy");
+        _cleanup_free_ char *file = path_in(state, "store/tmp/file"),
+                            *link = path_in(state, "store/tmp/link");
         _cleanup_images_ struct sr_image_list list = {0};
 
         layout_simple(layout, "n");

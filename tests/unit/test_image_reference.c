@@ -40,10 +40,46 @@ static const struct {
 };
 
 static const char *const bad[] = {
-        "", ":", ":tag", "@", "a:", "a@", "a b", " a", "a ", "A", "a/B", "a//b", "/a", "a/", "-a", "a-", ".a",
-        "a.", "a..b", "a___b", "a._b", "a/../b", "../a", "a:b:c", "a:-x", "a:.x", "a\nb", "a\xc3\xa9", "a+b",
-        "-host.x/a", "host-.x/a", "host..x/a", "host:x/a", "host:/a", "[::1/a", "[]/a", "[::g]/a", "http://host/a",
-        "a@sha256:abc", "a@md5:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "",
+        ":",
+        ":tag",
+        "@",
+        "a:",
+        "a@",
+        "a b",
+        " a",
+        "a ",
+        "A",
+        "a/B",
+        "a//b",
+        "/a",
+        "a/",
+        "-a",
+        "a-",
+        ".a",
+        "a.",
+        "a..b",
+        "a___b",
+        "a._b",
+        "a/../b",
+        "../a",
+        "a:b:c",
+        "a:-x",
+        "a:.x",
+        "a\nb",
+        "a\xc3\xa9",
+        "a+b",
+        "-host.x/a",
+        "host-.x/a",
+        "host..x/a",
+        "host:x/a",
+        "host:/a",
+        "[::1/a",
+        "[]/a",
+        "[::g]/a",
+        "http://host/a",
+        "a@sha256:abc",
+        "a@md5:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "a@sha256:E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855",
         "a@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855x",
         "a@sha256:../../../../../../../../../../../../../../../../../../../../../../",
@@ -124,9 +160,9 @@ static void file_names_lead_back_to_references(void **state)
                 assert_null(strchr(path + 5, '/'));
                 assert_string_equal(back, good[i].familiar);
         }
-        assert_null(sr_image_ref_from_name("python:3"));             // no .json
+        assert_null(sr_image_ref_from_name("python:3")); // no .json
         assert_null(sr_image_ref_from_name(".json"));
-        assert_null(sr_image_ref_from_name("python.json"));          // not the form that is stored
+        assert_null(sr_image_ref_from_name("python.json")); // not the form that is stored
         assert_null(sr_image_ref_from_name("..+x:latest.json"));
         assert_null(sr_image_ref_from_name("docker.io+a:1.json"));
 }
@@ -152,11 +188,16 @@ static void digests_have_one_form(void **state)
         assert_false(sr_digest_valid(NULL));
         assert_false(sr_digest_valid("sha256:"));
         assert_false(sr_digest_valid(hex));
-        assert_true(sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
-        assert_false(sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015aD"));
-        assert_false(sr_digest_valid("sha512:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
-        assert_false(sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015a/"));
-        assert_false(sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015add"));
+        assert_true(
+                sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+        assert_false(
+                sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015aD"));
+        assert_false(
+                sr_digest_valid("sha512:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+        assert_false(
+                sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015a/"));
+        assert_false(
+                sr_digest_valid("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015add"));
 }
 
 int main(void)

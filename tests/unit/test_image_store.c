@@ -27,7 +27,8 @@ static void put_reference(const char *store, const char *reference, const char *
 {
         char variable[] = "A=b=c", label[] = "l=\xc3\xa9\n\"";
         char *environment[] = {variable, NULL}, *labels[] = {label, NULL};
-        _cleanup_free_ char *name = sr_strdup(reference), *chain = sr_strdup(CHAIN), *manifest = sr_strdup(digest);
+        _cleanup_free_ char *name = sr_strdup(reference), *chain = sr_strdup(CHAIN),
+                            *manifest = sr_strdup(digest);
         const struct sr_image image = {.reference = name,
                                        .digest = manifest,
                                        .chain_id = chain,
@@ -158,9 +159,14 @@ static void formats_that_are_not_ours_are_refused(void **state)
         static const struct {
                 const char *format, *message;
         } cases[] = {
-                {"2\n", "newer version"},       {"999999999\n", "newer version"}, {"0\n", "no version of"},
-                {"", "not an image store"},     {"1", "not an image store"},      {"x\n", "not an image store"},
-                {"1 \n", "not an image store"}, {"9999999999999999999999999999999999999\n", "not an image store"},
+                {"2\n", "newer version"},
+                {"999999999\n", "newer version"},
+                {"0\n", "no version of"},
+                {"", "not an image store"},
+                {"1", "not an image store"},
+                {"x\n", "not an image store"},
+                {"1 \n", "not an image store"},
+                {"9999999999999999999999999999999999999\n", "not an image store"},
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -176,11 +182,20 @@ static void formats_that_are_not_ours_are_refused(void **state)
 static void a_damaged_reference_file_is_named(void **state)
 {
         static const char *const contents[] = {
-                "", "{", "[]", "null", "{}", "{\"reference\":\"a:1\"}",
-                "{\"reference\":\"a:1\",\"manifest\":\"sha256:..\",\"chain_id\":\"" CHAIN "\",\"created\":1,\"size\":1}",
-                "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"../../x\",\"created\":1,\"size\":1}",
-                "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN "\",\"created\":1,\"size\":-1}",
-                "{\"reference\":\"b:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN "\",\"created\":1,\"size\":1}",
+                "",
+                "{",
+                "[]",
+                "null",
+                "{}",
+                "{\"reference\":\"a:1\"}",
+                "{\"reference\":\"a:1\",\"manifest\":\"sha256:..\",\"chain_id\":\"" CHAIN
+                "\",\"created\":1,\"size\":1}",
+                "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST
+                "\",\"chain_id\":\"../../x\",\"created\":1,\"size\":1}",
+                "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN
+                "\",\"created\":1,\"size\":-1}",
+                "{\"reference\":\"b:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN
+                "\",\"created\":1,\"size\":1}",
                 "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN
                 "\",\"created\":1,\"size\":1,\"environment\":[\"A\"]}",
                 "{\"reference\":\"a:1\",\"manifest\":\"" DIGEST "\",\"chain_id\":\"" CHAIN

@@ -31,7 +31,8 @@ static void close_world(struct world *world)
 }
 
 // Applies the archive, which is freed.
-static int apply(struct world *world, struct tar *tar, struct sr_image_layer_summary *ret, struct sr_error **error)
+static int apply(struct world *world, struct tar *tar, struct sr_image_layer_summary *ret,
+                 struct sr_error **error)
 {
         struct sr_image_layer_summary summary;
 
@@ -90,7 +91,8 @@ static void a_layer_becomes_a_tree(void **state)
                 open_world(&world, state);
                 tar_begin(&tar, filters[i]);
                 tar_directory(&tar, "./");
-                tar_add(&tar, "./usr/", (struct tar_entry){.type = AE_IFDIR, .mode = 0755, .mtime = 1111111111});
+                tar_add(&tar, "./usr/",
+                        (struct tar_entry){.type = AE_IFDIR, .mode = 0755, .mtime = 1111111111});
                 tar_file(&tar, "./usr/a", "hello");
                 tar_add(&tar, "usr/empty", (struct tar_entry){.type = AE_IFREG, .mode = 0600});
                 tar_symlink(&tar, "usr/link", "a");
@@ -127,16 +129,19 @@ static void modes_lose_what_a_sandbox_must_not_have(void **state)
                 int type;
                 unsigned mode, expected;
         } cases[] = {
-                {"suid", AE_IFREG, 04755, 0755},   {"sgid", AE_IFREG, 02755, 0755},  {"sticky", AE_IFREG, 01777, 0777},
-                {"none", AE_IFREG, 0, 0600},       {"readonly", AE_IFREG, 0444, 0644}, {"dir", AE_IFDIR, 0, 0700},
-                {"dirgid", AE_IFDIR, 02775, 0775}, {"tmp", AE_IFDIR, 01777, 01777},  {"closed", AE_IFDIR, 0055, 0755},
+                {"suid", AE_IFREG, 04755, 0755},    {"sgid", AE_IFREG, 02755, 0755},
+                {"sticky", AE_IFREG, 01777, 0777},  {"none", AE_IFREG, 0, 0600},
+                {"readonly", AE_IFREG, 0444, 0644}, {"dir", AE_IFDIR, 0, 0700},
+                {"dirgid", AE_IFDIR, 02775, 0775},  {"tmp", AE_IFDIR, 01777, 01777},
+                {"closed", AE_IFDIR, 0055, 0755},
         };
         const mode_t before = umask(077);
 
         open_world(&world, state);
         tar_begin(&tar, ARCHIVE_FILTER_NONE);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-                tar_add(&tar, cases[i].name, (struct tar_entry){.type = cases[i].type, .mode = cases[i].mode});
+                tar_add(&tar, cases[i].name,
+                        (struct tar_entry){.type = cases[i].type, .mode = cases[i].mode});
         tar_file(&tar, "made/on/the/way", "x");
         apply_well(&world, &tar);
         umask(before);
@@ -273,13 +278,15 @@ static void hard_links_are_scoped_to_the_root(void **state)
                 // "out" is a link, which may have a second name.
                 assert_true(strcmp(targets[i], "out") == 0 ? apply(&world, &tar, NULL, &error) == 0
                                                            : apply(&world, &tar, NULL, &error) < 0);
-                assert_true(strcmp(targets[i], "out") == 0 || strstr(sr_error_message(error), "hard link") != NULL);
+                assert_true(strcmp(targets[i], "out") == 0 ||
+                            strstr(sr_error_message(error), "hard link") != NULL);
         }
         assert_int_equal(look(world.outside, "secret").st_nlink, before.st_nlink);
         close_world(&world);
 }
 
-// A name that two layers share must not be written through: the file of the lower one may be linked elsewhere.
+// A name that two layers share must not be written through: the file of the lower one may be linked
+// elsewhere.
 static void a_file_is_replaced_not_written_to(void **state)
 {
         struct world world;
@@ -404,10 +411,10 @@ static void bad_names_are_refused_and_delete_nothing(void **state)
         static const struct {
                 const char *path, *message;
         } cases[] = {
-                {".wh.", "whiteout"},       {".wh..", "whiteout"},      {".wh...", "whiteout"},
-                {"a/.wh.", "whiteout"},     {"a/.wh..", "whiteout"},    {"a/.wh...", "whiteout"},
-                {".wh.a/b", "whiteout"},    {"../x", "leaves"},         {"a/../../x", "leaves"},
-                {"/../x", "leaves"},        {"..", "leaves"},           {"file/x", "no directory"},
+                {".wh.", "whiteout"},    {".wh..", "whiteout"},   {".wh...", "whiteout"},
+                {"a/.wh.", "whiteout"},  {"a/.wh..", "whiteout"}, {"a/.wh...", "whiteout"},
+                {".wh.a/b", "whiteout"}, {"../x", "leaves"},      {"a/../../x", "leaves"},
+                {"/../x", "leaves"},     {"..", "leaves"},        {"file/x", "no directory"},
         };
         struct world world;
         struct tar tar;
@@ -545,7 +552,8 @@ static void limits_hold(void **state)
         open_world(&world, state);
         for (int round = 0; round < 2; round++) {
                 _cleanup_error_ struct sr_error *error = NULL;
-                const struct sr_image_layer_limits limits = {.bytes = 2 << 20, .entries = round == 0 ? 10 : 3};
+                const struct sr_image_layer_limits limits = {.bytes = 2 << 20,
+                                                             .entries = round == 0 ? 10 : 3};
 
                 tar_begin(&tar, ARCHIVE_FILTER_GZIP);
                 for (int i = 0; i < 4; i++) {
@@ -570,7 +578,8 @@ static void limits_hold(void **state)
         assert_int_equal(archive_write_header(tar.archive, entry), ARCHIVE_OK);
         archive_entry_free(entry);
         assert_int_equal(archive_write_data(tar.archive, zeros, 1), 1);
-        assert_int_equal(apply_limited(&world, &tar, (struct sr_image_layer_limits){2 << 20, 10}, &error), -E2BIG);
+        assert_int_equal(apply_limited(&world, &tar, (struct sr_image_layer_limits){2 << 20, 10}, &error),
+                         -E2BIG);
         assert_message(error, "sparse", "2.1 MB", NULL);
         close_world(&world);
 }
@@ -636,7 +645,8 @@ static void damaged_archives_are_refused(void **state)
                 sr_buf_clear(&tar.bytes);
         }
 
-        static const char *const others[] = {"no archive at all, but long enough to be looked at", "PK\3\4", "BZh91AY&SY"};
+        static const char *const others[] = {"no archive at all, but long enough to be looked at", "PK\3\4",
+                                             "BZh91AY&SY"};
 
         for (size_t i = 0; i < 3; i++) {
                 _cleanup_error_ struct sr_error *error = NULL;
@@ -685,8 +695,8 @@ struct confinement {
         const char *answer; // NULL: do it
 };
 
-static int run_confined(void *context, char *const *argv, int input_fd, int directory_fd, struct sr_buf *ret_output,
-                        struct sr_error **error)
+static int run_confined(void *context, char *const *argv, int input_fd, int directory_fd,
+                        struct sr_buf *ret_output, struct sr_error **error)
 {
         struct confinement *confinement = context;
         struct sr_image_layer_limits limits = {strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10)};
@@ -704,18 +714,25 @@ static int run_confined(void *context, char *const *argv, int input_fd, int dire
         int r = sr_image_unpack_layer(input_fd, directory_fd, &limits, &summary, error);
 
         if (r == 0)
-                sr_buf_printf(ret_output, "{\"diff_id\":\"sha256:%s\",\"entries\":%llu,\"bytes\":%llu}\n", summary.diff_id,
-                              (unsigned long long)summary.entries, (unsigned long long)summary.bytes);
+                sr_buf_printf(ret_output, "{\"diff_id\":\"sha256:%s\",\"entries\":%llu,\"bytes\":%llu}\n",
+                              summary.diff_id, (unsigned long long)summary.entries,
+                              (unsigned long long)summary.bytes);
         return r;
 }
 
 static void a_helper_is_believed_no_further_than_needed(void **state)
 {
         static const char *const lies[] = {
-                "", "{}", "[]", "x", "{\"diff_id\":\"sha256:../..\",\"entries\":1,\"bytes\":1}",
-                "{\"diff_id\":\"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\",\"entries\":-1,"
+                "",
+                "{}",
+                "[]",
+                "x",
+                "{\"diff_id\":\"sha256:../..\",\"entries\":1,\"bytes\":1}",
+                "{\"diff_id\":\"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","
+                "\"entries\":-1,"
                 "\"bytes\":1}",
-                "{\"diff_id\":\"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\",\"entries\":1,"
+                "{\"diff_id\":\"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","
+                "\"entries\":1,"
                 "\"bytes\":99999999999}",
         };
         struct confinement confinement = {0};
@@ -731,7 +748,8 @@ static void a_helper_is_believed_no_further_than_needed(void **state)
 
         _cleanup_close_ int fd = bytes_fd(&tar.bytes);
 
-        assert_int_equal(sr_image_unpack_layer_confined(&confine, fd, world.root, &plenty, &summary, NULL), 0);
+        assert_int_equal(sr_image_unpack_layer_confined(&confine, fd, world.root, &plenty, &summary, NULL),
+                         0);
         assert_int_equal(confinement.calls, 1);
         assert_int_equal(summary.entries, 1);
         assert_text(world.root, "a", "x");
@@ -739,7 +757,8 @@ static void a_helper_is_believed_no_further_than_needed(void **state)
                 _cleanup_error_ struct sr_error *error = NULL;
 
                 confinement.answer = lies[i];
-                assert_true(sr_image_unpack_layer_confined(&confine, fd, world.root, &plenty, &summary, &error) < 0);
+                assert_true(sr_image_unpack_layer_confined(&confine, fd, world.root, &plenty, &summary,
+                                                           &error) < 0);
                 assert_message(error, "helper", NULL);
         }
         sr_buf_clear(&tar.bytes);
