@@ -39,9 +39,10 @@ static struct outcome run_with(void **state, int input_fd, int directory_fd, con
                 setenv("PATH", "/usr/bin:/bin", 1);
                 dup2(out, 1);
                 dup2(err, 2);
-                if (directory_fd >= 0)
-                        dup2(directory_fd, 3);
                 dup2(input_fd >= 0 ? input_fd : open("/dev/null", O_RDONLY), 0);
+                // Last, as any of the others may be 3; and it may be that itself.
+                if (directory_fd >= 0 && (dup2(directory_fd, 3) < 0 || fcntl(3, F_SETFD, 0) < 0))
+                        _exit(98);
                 execv(program, argv);
                 _exit(99);
         }
