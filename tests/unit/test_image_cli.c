@@ -236,7 +236,7 @@ int main(void)
                 directory_test(the_helper_has_nothing_but_its_descriptors),
         };
 
-        if (spawner == NULL) {
+        if (spawner == NULL || strchr(spawner, '/') == NULL) {
                 fprintf(stderr, "SR_TEST_SPAWNER must name sandbox-runner-spawner; run this through ctest\n");
                 return 1;
         }
