@@ -1,12 +1,9 @@
 #include "run/helper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "run/capture.h"
@@ -120,11 +117,9 @@ int sr_helper_run(struct sr_helper_host *host, const struct sr_helper_job *job, 
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
         struct sr_capture capture;
 
-        if (geteuid() == 0 && fchownat(job->directory_fd, "", host->config->root_id_base,
-                                       host->config->root_id_base, AT_EMPTY_PATH) < 0)
-                return sr_error_set(error, SR_ERROR_HOST, errno,
-                                    "giving the directory to the confined job: %s", strerror(errno));
-        int r = sr_sandbox_open(host->spawner, &sandbox, error);
+        int r = sr_spawner_give_directory(host->spawner, job->directory_fd, error);
+        if (r == 0)
+                r = sr_sandbox_open(host->spawner, &sandbox, error);
         if (r == 0)
                 r = sr_capture_run(sandbox, &spec, &options, &capture, error);
         if (r < 0)

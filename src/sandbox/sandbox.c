@@ -28,8 +28,9 @@ struct sr_spawner {
 
 struct sr_sandbox {
         int socket;
-        int scratch;      // directory descriptor, -1: none
-        uint32_t host_id; // the snippet's id on the host; counts when we are root
+        int scratch;    // directory descriptor, -1: none
+        bool has_range; // the snippet has an id of its own on the host, host_id; else it has ours
+        uint32_t host_id;
 };
 
 int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
@@ -90,6 +91,19 @@ static int pass_socket(struct sr_spawner *spawner, int socket, struct sr_error *
         return 0;
 }
 
+int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error)
+{
+        pthread_mutex_lock(&spawner->lock);
+        bool has_range = spawner->process.has_range;
+        pthread_mutex_unlock(&spawner->lock);
+        if (!has_range)
+                return 0;
+        if (fchownat(directory_fd, "", spawner->root_id_base, spawner->root_id_base, AT_EMPTY_PATH) < 0)
+                return sr_error_set(error, SR_ERROR_HOST, errno,
+                                    "giving the directory to the confined job: %s", strerror(errno));
+        return 0;
+}
+
 int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error)
 {
         int sockets[2];
@@ -101,6 +115,7 @@ int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct 
 
         pthread_mutex_lock(&spawner->lock);
         int r = pass_socket(spawner, theirs, error);
+        bool has_range = spawner->process.has_range;
         uint32_t base = spawner->root_id_base;
         pthread_mutex_unlock(&spawner->lock);
         if (r < 0)
@@ -108,7 +123,8 @@ int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct 
 
         struct sr_sandbox *sandbox = sr_new(struct sr_sandbox);
 
-        *sandbox = (struct sr_sandbox){.socket = sr_fd_steal(ours), .scratch = -1, .host_id = base};
+        *sandbox = (struct sr_sandbox){
+                .socket = sr_fd_steal(ours), .scratch = -1, .has_range = has_range, .host_id = base};
         *ret = sandbox;
         return 0;
 }
@@ -176,7 +192,7 @@ int sr_sandbox_make_scratch(struct sr_sandbox *sandbox, uint64_t bytes, uint32_t
 int sr_sandbox_write_file(struct sr_sandbox *sandbox, const char *name, const char *bytes, size_t length,
                           struct sr_error **error)
 {
-        bool as_root = geteuid() == 0;
+        bool as_root = sandbox->has_range;
         int r = 0;
 
         // Files of the tmpfs can only be made by ids its user namespace knows, which the host's root is not.

@@ -67,6 +67,10 @@ struct sr_sandbox_outcome {
         uint64_t peak_bytes;
 };
 
+// Makes the directory one that a job (a stage with directory_fd) may write: where the spawner has ids of its
+// own, that is the first of them, which no snippet runs as.
+int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error);
+
 int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error);
 // Ends what runs in it and frees its /scratch. Accepts NULL, returns NULL.
 struct sr_sandbox *sr_sandbox_close(struct sr_sandbox *sandbox);

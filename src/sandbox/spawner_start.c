@@ -114,6 +114,52 @@ static int write_maps(pid_t pid, bool has_range, uint32_t base)
         return r;
 }
 
+// Whether host id `id` and `count - 1` after it can be mapped, and what our own id is outside (man 7
+// user_namespaces, the file uid_map).
+static int look_up_ids(uint64_t id, uint64_t count, bool *ret_has_range, uint64_t *ret_outside)
+{
+        _cleanup_buf_ struct sr_buf text = {0};
+        int r = sr_fd_read_file(AT_FDCWD, "/proc/self/uid_map", 64 * 1024, &text);
+
+        *ret_has_range = false;
+        *ret_outside = 0;
+        for (const char *line = text.data; r == 0 && line != NULL && *line != '\0';) {
+                unsigned long long inside, outside, length;
+
+                if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3) {
+                        if (id >= inside && id - inside < length && count <= length - (id - inside))
+                                *ret_has_range = true;
+                        if (inside == 0)
+                                *ret_outside = outside;
+                }
+                line = strchr(line, '\n');
+                line = line != NULL ? line + 1 : NULL;
+        }
+        return r;
+}
+
+// An ordinary user has one id to give. Root has a range, so that no program is ever root; where root is the
+// root of a container without that range, one id will do, since it is somebody ordinary outside.
+static int choose_ids(uint32_t root_id_base, bool *ret_has_range, struct sr_error **error)
+{
+        uint64_t outside;
+
+        *ret_has_range = false;
+        if (geteuid() != 0)
+                return 0;
+        int r = look_up_ids(root_id_base, ID_RANGE, ret_has_range, &outside);
+        if (r < 0)
+                return sr_error_set(error, SR_ERROR_HOST, -r,
+                                    "reading /proc/self/uid_map: %s; is /proc mounted?", strerror(-r));
+        if (!*ret_has_range && outside == 0)
+                return sr_error_set(
+                        error, SR_ERROR_HOST, EPERM,
+                        "the ids %u to %u are not mapped here, and programs are never run as root: map "
+                        "them, name others with sandbox.root_id_base, or start this as an ordinary user",
+                        root_id_base, root_id_base + ID_RANGE - 1);
+        return 0;
+}
+
 static int step_error(unsigned step, int errnum, struct sr_error **error)
 {
         const char *advice = sr_step_advice(step, errnum);
@@ -186,8 +232,10 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 .exit_signal = SIGCHLD,
         };
         int sockets[2], pipes[2];
-        int r = open_program(program, &program_fd, error);
+        int r = choose_ids(root_id_base, &process.has_range, error);
 
+        if (r == 0)
+                r = open_program(program, &program_fd, error);
         if (r < 0)
                 return r;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
@@ -210,7 +258,7 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 .control = theirs,
                 .go = go_read,
                 .tree_roots = roots,
-                .has_range = geteuid() == 0,
+                .has_range = process.has_range,
         };
 
         process.pid = sr_sys_clone3(&clone);

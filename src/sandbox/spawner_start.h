@@ -1,6 +1,7 @@
 // How the server starts a spawner process; used by sandbox.c alone.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -9,7 +10,8 @@
 struct sr_spawner_process {
         pid_t pid;
         int pidfd;
-        int control; // the server's end of the control socket
+        int control;    // the server's end of the control socket
+        bool has_range; // it has 65536 ids of its own; else it shares ours
 };
 
 // Clones a child into new user, mount and pid namespaces, maps its ids, execs program there and waits for its
