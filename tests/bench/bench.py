@@ -41,9 +41,13 @@ WORKLOADS = {
     "python": ("Python hello", "python", None, "snippet.py", HELLO_PY, [["python", "/scratch/snippet.py"]], 10),
     "cpp": ("C++ hello, compiled and run", "cpp", None, "snippet.cpp", HELLO_CPP, [GPP, ["/scratch/a.out"]], 3),
 }
-BARE, LAUNCH, ANSWER, ONESHOT, BWRAP = ("bare exec in a chroot", "resident server, its launch", "resident server, request to answer",
-                                        "one command (run)", "bubblewrap with a filter")
-WAYS = (BARE, LAUNCH, ANSWER, ONESHOT, BWRAP)
+BARE = "bare exec in a chroot"
+LAUNCH = "resident server: launch to end"
+INSIDE = "resident server: whole run"
+ANSWER = "resident server: request to answer"
+ONESHOT = "one command (run)"
+BWRAP = "bubblewrap with a filter"
+WAYS = (BARE, LAUNCH, INSIDE, ANSWER, ONESHOT, BWRAP)
 AT_ONCE = (1, 2, 8)
 TARGETS = {"trivial": 4.0, "python": 1.25}
 
@@ -141,15 +145,16 @@ class Bench:
         return ["spawn", count, at_once, "--filter", "--file", code, there, "--", *wrapper, *programs[0], *rest]
 
     def perform(self, way, name, count, at_once=1):
-        """(latencies, launch times inside the server, runs a second)"""
+        """({way: [ms]} of this way and of what the server says of itself, runs a second)"""
         env = dict(self.runner.env, SANDBOX_RUNNER_SERVER_SLOTS=str(max(at_once, os.cpu_count())))
         done = subprocess.run([self.measure, *map(str, self.command(way, name, count, at_once))], env=env, cwd=self.runner.place,
                               capture_output=True, text=True, timeout=600, **self.identity.popen())
         if done.returncode != 0:
             sys.exit(f"{way}, {name}, as {self.identity.label}: {done.stderr[-2000:]}")
-        runs = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("run ")]
+        runs = [[float(value) / 1000 for value in line.split()[1:]] for line in done.stdout.splitlines() if line.startswith("run ")]
         whole = float(done.stdout.split()[-1])
-        return [float(run[0]) / 1000 for run in runs], [float(run[1]) / 1000 for run in runs], count / whole * 1e6
+        ways = (way, LAUNCH, INSIDE) if way == ANSWER else (way,)
+        return {each: [run[column] for run in runs] for column, each in enumerate(ways)}, count / whole * 1e6
 
 
 def measured(bench, names, passes, share):
@@ -160,12 +165,11 @@ def measured(bench, names, passes, share):
             runs = max(1, round(WORKLOADS[name][6] * share))
             for way in (BARE, ANSWER, ONESHOT, BWRAP):
                 for at_once in AT_ONCE if name != "cpp" else (1,):
-                    latency, launch, rate = bench.perform(way, name, runs * at_once, at_once)
+                    found, rate = bench.perform(way, name, runs * at_once, at_once)
                     rates.setdefault((way, name, at_once), []).append(rate)
                     if at_once == 1:
-                        times.setdefault((way, name), []).extend(latency)
-                        if way == ANSWER:
-                            times.setdefault((LAUNCH, name), []).extend(launch)
+                        for each, values in found.items():
+                            times.setdefault((each, name), []).extend(values)
         print(f"pass {number + 1} of {passes} as {bench.identity.label}", file=sys.stderr, flush=True)
     return times, rates
 

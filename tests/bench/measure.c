@@ -12,7 +12,9 @@
 //   measure server COUNT AT_ONCE --language NAME --code FILE [--vary] -- ARGUMENT…
 //       Starts the server, warms it up, sends run_code requests; from the write to the answer's line.
 //
-// Prints, a line each: "run <µs> <µs inside the server, or 0>", at last "all <µs>". A run that fails ends it.
+// Prints, a line each: "run <µs> <µs of the sandboxes> <µs of the run>", at last "all <µs>". The second and
+// third are the server's own figures, 0 without one: from the launch of each stage's sandbox to the end of
+// its program, and the whole run. A run that fails ends it.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -37,7 +39,7 @@ static char **arguments, **then_arguments;
 static const char *file_from, *file_to, *root, *language, *code_path;
 static bool use_filter, vary;
 static long count, at_once;
-static double *spent, *inside;
+static double *spent, *sandboxes, *inside;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
 {
@@ -427,18 +429,24 @@ static const char *member(const char *text, const char *name)
         return found ? found + strlen(name) : NULL;
 }
 
-// Takes one answer; its id. The stages' wall times, as the server gives them, become *ret_inside_us.
-static long receive_run(struct client *client, double *ret_inside_us)
+static double sum_of(const char *line, const char *name)
+{
+        double sum = 0;
+        for (const char *at = line; (at = member(at, name)) != NULL;)
+                sum += strtod(at, NULL);
+        return sum;
+}
+
+// Takes one answer; its id.
+static long receive_run(struct client *client, double *ret_sandboxes_us, double *ret_inside_us)
 {
         const char *line = receive_line(client);
         const char *id = member(line, "\"id\":");
         const char *status = member(line, "\"status\":");
         if (!id || !status || strncmp(status + strspn(status, " "), "\"success\"", 9) != 0)
                 fail("a run failed: %.600s", line);
-        double inside_ms = 0;
-        for (const char *at = line; (at = member(at, "\"wall_ms\":")) != NULL;)
-                inside_ms += strtod(at, NULL);
-        *ret_inside_us = inside_ms * 1000;
+        *ret_sandboxes_us = (sum_of(line, "\"launch_ms\":") + sum_of(line, "\"wall_ms\":")) * 1000;
+        *ret_inside_us = sum_of(line, "\"duration_ms\":") * 1000;
         return strtol(id, NULL, 10);
 }
 
@@ -454,11 +462,12 @@ static double send_all(struct client *client, const char *code, size_t length)
                         start[sent] = now_us();
                         send_run(client, code, length, sent++);
                 }
-                double inside_us;
-                long id = receive_run(client, &inside_us);
+                double sandboxes_us, inside_us;
+                long id = receive_run(client, &sandboxes_us, &inside_us);
                 if (id < 0 || id >= sent)
                         fail("an answer to nothing");
                 spent[ended] = now_us() - start[id];
+                sandboxes[ended] = sandboxes_us;
                 inside[ended] = inside_us;
         }
         free(start);
@@ -531,12 +540,13 @@ int main(int argc, char **argv)
         if (server && (!language || !code_path))
                 fail("server needs --language and --code");
         spent = calloc((size_t)count, sizeof *spent);
+        sandboxes = calloc((size_t)count, sizeof *sandboxes);
         inside = calloc((size_t)count, sizeof *inside);
-        if (!spent || !inside)
+        if (!spent || !sandboxes || !inside)
                 fail("out of memory");
         double all = server ? measure_server() : measure_spawn();
         for (long i = 0; i < count; i++)
-                printf("run %.1f %.1f\n", spent[i], inside[i]);
+                printf("run %.1f %.1f %.1f\n", spent[i], sandboxes[i], inside[i]);
         printf("all %.1f\n", all);
         return fflush(stdout) == 0 ? 0 : 1;
 }

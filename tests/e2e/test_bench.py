@@ -15,6 +15,7 @@ def test_short_pass():
     assert done.returncode == 0, done.stdout + done.stderr
     tables = 2 if os.geteuid() == 0 else 1
     cell = r"\s+\d+\.\d\d \(\d+\.\d\d\)"
-    for way in ("bare exec in a chroot", "resident server, its launch", "resident server, request to answer", "one command", "bubblewrap"):
+    for way in ("bare exec in a chroot", "resident server: launch to end", "resident server: whole run",
+                "resident server: request to answer", "one command", "bubblewrap"):
         assert len(re.findall(rf"^{way}.*?{cell}{cell}{cell}$", done.stdout, re.M)) == tables, done.stdout
     assert len(re.findall(r"^target for .*: (?:met|missed)$", done.stdout, re.M)) == 2 * tables, done.stdout
