@@ -83,7 +83,7 @@ task() {
         status=0
         "$@" >"$log" 2>&1 </dev/null || status=$?
         if [ -n "$child" ]; then
-                kill "$child"
+                kill "$child" 2>/dev/null || :
                 wait "$child" 2>/dev/null || :
                 child=
                 printf '\r\033[K'
