@@ -1,4 +1,5 @@
-// Reading of image stores. Nothing here waits, locks or writes; see import.h, remove.h and work.h for that.
+// Reading of image stores. Nothing here writes, and only sr_image_store_hold() locks; see import.h, remove.h
+// and work.h for the rest.
 //
 // A store is one directory, or two: the second one below is read-only to us and is asked when the first does
 // not have the image. What a reference file says stands with the tree of the same store.
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -272,6 +274,33 @@ int sr_image_store_find(struct sr_image_store *store, const char *reference, str
         return r;
 }
 
+int sr_image_store_hold(struct sr_image_store *store, struct sr_image *image, struct sr_error **error)
+{
+        _cleanup_close_ int fd = -1, lock = -1;
+        const char *directory = store->directories[image->store];
+        int r = open_level(store, (int)image->store, &fd, error);
+
+        if (r < 0 && r != -ENOENT)
+                return r;
+        if (r == 0) {
+                lock = openat(fd, "lock", O_RDONLY | O_CLOEXEC);
+                // Without a lock file nobody ever removed anything there.
+                if (lock < 0 && errno != ENOENT)
+                        return sr_error_set(error, SR_ERROR_IMAGE, errno, "%s/lock cannot be opened: %s",
+                                            directory, strerror(errno));
+        }
+        while (lock >= 0 && flock(lock, LOCK_SH) < 0)
+                if (errno != EINTR)
+                        return sr_error_set(error, SR_ERROR_IMAGE, errno, "locking the image store %s: %s",
+                                            directory, strerror(errno));
+        if (faccessat(AT_FDCWD, image->tree, F_OK, 0) < 0)
+                return sr_error_set(error, SR_ERROR_IMAGE, ESTALE,
+                                    "the image %s was removed just now; bring it in again", image->reference);
+        image->held = lock >= 0;
+        image->lock_fd = sr_fd_steal(lock);
+        return 0;
+}
+
 int sr_image_store_list(struct sr_image_store *store, struct sr_image ***ret, size_t *ret_count,
                         struct sr_error **error)
 {
@@ -305,6 +334,8 @@ int sr_image_store_list(struct sr_image_store *store, struct sr_image ***ret, si
 struct sr_image *sr_image_free(struct sr_image *image)
 {
         if (image != NULL) {
+                if (image->held)
+                        sr_fd_close(image->lock_fd);
                 free(image->reference);
                 free(image->digest);
                 free(image->chain_id);

@@ -65,8 +65,11 @@ static int try_image(const struct sr_runner *runner, const char *reference, stru
         _cleanup_error_ struct sr_error *found = NULL;
         int r = sr_image_store_find(runner->store, reference, ret, &found);
 
+        if (r == 0)
+                r = sr_image_store_hold(runner->store, *ret, &found);
         if (r == -ENOENT || r == 0)
                 return r;
+        *ret = sr_image_free(*ret);
         return sr_error_set(error, sr_error_get_kind(found), -r, "%s", sr_error_message(found));
 }
 
