@@ -142,8 +142,10 @@ with_notes() {
 install_missing
 
 notes=$(mktemp -d)
-trap 'rm -rf "$notes"' EXIT
-trap 'exit 130' INT TERM
+images=
+# An image that is being made when something else fails is finished first, or the next run would make it again.
+trap '[ -z "$images" ] || wait "$images" || :; rm -rf "$notes"' EXIT
+trap 'images=; exit 130' INT TERM
 HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sandbox-runner-tests
 store=$cache/store
@@ -157,9 +159,11 @@ build asan
 build clang
 say 'preparing images'
 wait "$images" || {
+        images=
         cat "$notes/images"
         die 'an image could not be prepared'
 }
+images=
 cat "$notes/images"
 
 say 'running the suites'
