@@ -5,7 +5,7 @@
 //
 // openat2 takes PATH_MAX bytes at a time. Longer paths are walked in pieces, in which no symbolic link is
 // accepted: a link's target could not be resolved against the root from the middle.
-#include "image/root.h"
+#include "image/root_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "image/limits.h"
-#include "image/placed.h"
 #include "image/walk.h"
 #include "sys/syscalls.h"
 
@@ -26,18 +25,7 @@
 #define MAX_RETRIES 1000 // of an openat2 that a rename elsewhere on the machine disturbed (EAGAIN)
 #define PIECE       (PATH_MAX - 1)
 
-struct sr_image_root {
-        int fd;
-        bool fresh;                    // was empty, so that no lower layer has put anything there
-        struct sr_image_placed placed; // unused while fresh
-        // The parent found last: archives list a directory's entries together.
-        char *parent_path;
-        int parent_fd;
-        ino_t parent_inode;
-        bool parent_valid; // false once something was removed that the path might have led through
-};
-
-static int fail(struct sr_error **error, int errnum, const char *what)
+int sr_image_root_fail(struct sr_error **error, int errnum, const char *what)
 {
         bool ours = errnum == ENOSPC || errnum == EDQUOT || errnum == EROFS || errnum == EIO ||
                     errnum == EACCES || errnum == EMFILE || errnum == ENFILE || errnum == ENOSYS;
@@ -64,8 +52,7 @@ static int open_at(int fd, const char *path, uint64_t resolve)
         }
 }
 
-// Opens the directory path ("" for the root). A descriptor or a negative errno.
-static int open_directory(const struct sr_image_root *root, const char *path)
+int sr_image_root_open_directory(const struct sr_image_root *root, const char *path)
 {
         _cleanup_close_ int at = -1;
         size_t length = strlen(path);
@@ -193,7 +180,7 @@ static int through_link(int fd, const char *name, const char *path, size_t done,
 static int make_path(struct sr_image_root *root, const char *path)
 {
         _cleanup_free_ char *todo = sr_strdup(path);
-        _cleanup_close_ int at = open_directory(root, "");
+        _cleanup_close_ int at = sr_image_root_open_directory(root, "");
         size_t done = 0;
         int links = 0;
 
@@ -213,7 +200,7 @@ static int make_path(struct sr_image_root *root, const char *path)
                 } else if (next == -ELOOP) {
                         _cleanup_free_ char *whole = sr_memdup0(todo, done);
 
-                        next = open_directory(root, whole);
+                        next = sr_image_root_open_directory(root, whole);
                         if (next == -ENOENT) {
                                 char *led = NULL;
                                 int r = ++links > MAX_LINKS ? -ELOOP
@@ -224,7 +211,7 @@ static int make_path(struct sr_image_root *root, const char *path)
                                 free(todo);
                                 todo = led;
                                 done = 0;
-                                next = open_directory(root, "");
+                                next = sr_image_root_open_directory(root, "");
                         }
                 }
                 sr_fd_close(at);
@@ -233,10 +220,8 @@ static int make_path(struct sr_image_root *root, const char *path)
         return sr_fd_steal(at);
 }
 
-// Finds the directory that path is in, and its last component. The descriptor is the root's own and good
-// until the next call. -ENOENT when it is missing and not to be made.
-static int find_parent(struct sr_image_root *root, const char *path, bool make, int *ret_fd,
-                       const char **ret_name)
+int sr_image_root_find_parent(struct sr_image_root *root, const char *path, bool make, int *ret_fd,
+                              const char **ret_name)
 {
         const char *slash = strrchr(path, '/');
         size_t length = slash != NULL ? (size_t)(slash - path) : 0;
@@ -244,7 +229,7 @@ static int find_parent(struct sr_image_root *root, const char *path, bool make, 
         if (!root->parent_valid || strlen(root->parent_path) != length ||
             memcmp(root->parent_path, path, length) != 0) {
                 _cleanup_free_ char *parent = sr_memdup0(path, length);
-                _cleanup_close_ int fd = open_directory(root, parent);
+                _cleanup_close_ int fd = sr_image_root_open_directory(root, parent);
 
                 if (fd == -ENOENT && make)
                         fd = make_path(root, parent);
@@ -269,9 +254,9 @@ static int find_parent(struct sr_image_root *root, const char *path, bool make, 
 static int need_parent(struct sr_image_root *root, const char *path, int *ret_fd, const char **ret_name,
                        struct sr_error **error)
 {
-        int r = find_parent(root, path, true, ret_fd, ret_name);
+        int r = sr_image_root_find_parent(root, path, true, ret_fd, ret_name);
 
-        return r < 0 ? fail(error, -r, "the directory it is in cannot be made") : 0;
+        return r < 0 ? sr_image_root_fail(error, -r, "the directory it is in cannot be made") : 0;
 }
 
 // Removes what stands in the way of a new entry.
@@ -290,7 +275,7 @@ int sr_image_root_open(int fd, struct sr_image_root **ret, struct sr_error **err
 
         *root = (struct sr_image_root){.fd = fd, .parent_fd = -1};
 
-        _cleanup_close_ int probe = open_directory(root, "");
+        _cleanup_close_ int probe = sr_image_root_open_directory(root, "");
 
         if (probe == -ENOSYS || probe == -EPERM)
                 return sr_error_set(
@@ -298,13 +283,13 @@ int sr_image_root_open(int fd, struct sr_image_root **ret, struct sr_error **err
                         "the openat2 system call is missing or forbidden here, and without it an image "
                         "cannot be unpacked safely (Linux 5.6 or later is needed)");
         if (probe < 0)
-                return fail(error, -probe, "the root directory cannot be opened");
+                return sr_image_root_fail(error, -probe, "the root directory cannot be opened");
 
         _cleanup_strv_ char **names = NULL;
         int r = sr_image_read_names(fd, &names);
 
         if (r < 0)
-                return fail(error, -r, "the root directory cannot be read");
+                return sr_image_root_fail(error, -r, "the root directory cannot be read");
         root->fresh = names == NULL;
         *ret = sr_steal(root);
         return 0;
@@ -344,7 +329,7 @@ int sr_image_root_file(struct sr_image_root *root, const char *path, int *ret_fd
                 fd = openat(parent, name, flags, S_IRUSR | S_IWUSR);
         }
         if (fd < 0)
-                return fail(error, errno, "the file cannot be made");
+                return sr_image_root_fail(error, errno, "the file cannot be made");
         note_placed(root, root->parent_inode, name);
         *ret_fd = fd;
         return 0;
@@ -371,11 +356,11 @@ int sr_image_root_directory(struct sr_image_root *root, const char *path, mode_t
                 }
         }
         if (r < 0)
-                return fail(error, -r, "the directory cannot be made");
+                return sr_image_root_fail(error, -r, "the directory cannot be made");
         note_placed(root, root->parent_inode, name);
         fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fchmod(fd, mode) < 0)
-                return fail(error, errno, "the directory's mode cannot be set");
+                return sr_image_root_fail(error, errno, "the directory's mode cannot be set");
         return 0;
 }
 
@@ -395,7 +380,7 @@ int sr_image_root_symlink(struct sr_image_root *root, const char *path, const ch
                 r = symlinkat(target, parent, name) < 0 ? -errno : 0;
         }
         if (r < 0)
-                return fail(error, -r, "the symbolic link cannot be made");
+                return sr_image_root_fail(error, -r, "the symbolic link cannot be made");
         note_placed(root, root->parent_inode, name);
         return 0;
 }
@@ -415,15 +400,15 @@ int sr_image_root_link(struct sr_image_root *root, const char *path, const char 
 {
         const char *slash = strrchr(target, '/'), *target_name = slash != NULL ? slash + 1 : target, *name;
         _cleanup_free_ char *target_path = sr_memdup0(target, slash != NULL ? (size_t)(slash - target) : 0);
-        _cleanup_close_ int from = open_directory(root, target_path);
+        _cleanup_close_ int from = sr_image_root_open_directory(root, target_path);
         struct stat found;
         int parent;
 
         if (from < 0 || fstatat(from, target_name, &found, AT_SYMLINK_NOFOLLOW) < 0)
-                return fail(error, from < 0 ? -from : errno,
-                            "the file that it is a hard link to is not there");
+                return sr_image_root_fail(error, from < 0 ? -from : errno,
+                                          "the file that it is a hard link to is not there");
         if (S_ISDIR(found.st_mode))
-                return fail(error, EPERM, "it is a hard link to a directory");
+                return sr_image_root_fail(error, EPERM, "it is a hard link to a directory");
 
         int r = need_parent(root, path, &parent, &name, error);
 
@@ -439,7 +424,7 @@ int sr_image_root_link(struct sr_image_root *root, const char *path, const char 
                 r = linkat(from, target_name, parent, name, 0) < 0 ? -errno : 0;
         }
         if (r < 0)
-                return fail(error, -r, "the hard link cannot be made");
+                return sr_image_root_fail(error, -r, "the hard link cannot be made");
         note_placed(root, root->parent_inode, name);
         return 0;
 }
@@ -456,17 +441,16 @@ int sr_image_root_read(const struct sr_image_root *root, const char *path, size_
         if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENXIO))
                 return -ENOENT;
         if (fd < 0 || fstat(fd, &found) < 0)
-                return fail(error, errno, "the file cannot be opened");
+                return sr_image_root_fail(error, errno, "the file cannot be opened");
         if (!S_ISREG(found.st_mode))
                 return -ENOENT;
 
         int r = sr_fd_read_all(fd, limit, ret);
 
-        return r < 0 ? fail(error, -r, "the file cannot be read") : 0;
+        return r < 0 ? sr_image_root_fail(error, -r, "the file cannot be read") : 0;
 }
 
-// Whether an error of find_parent() means that there is nothing at the path.
-static bool is_absent(int r)
+bool sr_image_root_is_absent(int r)
 {
         return r == -ENOENT || r == -ENOTDIR;
 }
@@ -474,83 +458,13 @@ static bool is_absent(int r)
 int sr_image_root_remove(struct sr_image_root *root, const char *path, struct sr_error **error)
 {
         const char *name;
-        int parent, r = find_parent(root, path, false, &parent, &name);
+        int parent, r = sr_image_root_find_parent(root, path, false, &parent, &name);
 
-        if (is_absent(r))
+        if (sr_image_root_is_absent(r))
                 return 0;
         if (r < 0)
-                return fail(error, -r, "the directory it is in cannot be opened");
+                return sr_image_root_fail(error, -r, "the directory it is in cannot be opened");
         return make_room(root, parent, name, error);
-}
-
-static int prune_visit(void *context, const struct sr_walk_entry *entry, struct sr_error **error)
-{
-        const struct sr_image_root *root = context;
-
-        if (S_ISDIR(entry->stat->st_mode) ||
-            sr_image_placed_has(&root->placed, entry->parent_inode, entry->name))
-                return 0;
-        if (unlinkat(entry->parent_fd, entry->name, 0) < 0)
-                return fail(error, errno, "what it hides cannot be removed");
-        return 0;
-}
-
-static int prune_leave(void *context, const struct sr_walk_entry *entry, struct sr_error **error)
-{
-        const struct sr_image_root *root = context;
-
-        if (sr_image_placed_has(&root->placed, entry->parent_inode, entry->name))
-                return 0;
-        // One that still holds something that this layer has put there stays.
-        if (unlinkat(entry->parent_fd, entry->name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY &&
-            errno != EEXIST)
-                return fail(error, errno, "what it hides cannot be removed");
-        return 0;
-}
-
-static int prune_contents(struct sr_image_root *root, int fd, struct sr_error **error)
-{
-        struct sr_walk_visitor visitor = {.visit = prune_visit, .leave = prune_leave, .context = root};
-
-        root->parent_valid = false;
-        return sr_image_walk(fd, &visitor, error);
-}
-
-int sr_image_root_whiteout(struct sr_image_root *root, const char *path, struct sr_error **error)
-{
-        struct sr_walk_entry entry = {0};
-        struct stat stat;
-        int r = root->fresh ? -ENOENT : find_parent(root, path, false, &entry.parent_fd, &entry.name);
-
-        if (is_absent(r))
-                return 0;
-        if (r < 0)
-                return fail(error, -r, "the directory it is in cannot be opened");
-        if (fstatat(entry.parent_fd, entry.name, &stat, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : fail(error, errno, "what it hides cannot be looked at");
-        entry.parent_inode = root->parent_inode;
-        entry.stat = &stat;
-        if (!S_ISDIR(stat.st_mode))
-                return prune_visit(root, &entry, error);
-
-        _cleanup_close_ int fd =
-                openat(entry.parent_fd, entry.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-        if (fd < 0)
-                return fail(error, errno, "what it hides cannot be opened");
-        r = prune_contents(root, fd, error);
-        return r < 0 ? r : prune_leave(root, &entry, error);
-}
-
-int sr_image_root_opaque(struct sr_image_root *root, const char *path, struct sr_error **error)
-{
-        _cleanup_close_ int fd = root->fresh ? -ENOENT : open_directory(root, path);
-
-        if (is_absent(fd))
-                return 0;
-        if (fd < 0)
-                return fail(error, -fd, "the directory it empties cannot be opened");
-        return prune_contents(root, fd, error);
 }
 
 int sr_image_root_set_time(struct sr_image_root *root, const char *path, bool directory,
@@ -559,16 +473,16 @@ int sr_image_root_set_time(struct sr_image_root *root, const char *path, bool di
         const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, mtime};
         const char *name;
         struct stat found;
-        int parent, r = find_parent(root, path, false, &parent, &name);
+        int parent, r = sr_image_root_find_parent(root, path, false, &parent, &name);
 
-        if (is_absent(r))
+        if (sr_image_root_is_absent(r))
                 return 0;
         if (r < 0)
-                return fail(error, -r, "the directory it is in cannot be opened");
+                return sr_image_root_fail(error, -r, "the directory it is in cannot be opened");
         if (fstatat(parent, name, &found, AT_SYMLINK_NOFOLLOW) < 0 ||
             (directory ? !S_ISDIR(found.st_mode) : !S_ISLNK(found.st_mode)))
                 return 0;
         if (utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW) < 0)
-                return fail(error, errno, "its time cannot be set");
+                return sr_image_root_fail(error, errno, "its time cannot be set");
         return 0;
 }

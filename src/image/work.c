@@ -18,8 +18,10 @@
 #include "image/ref.h"
 #include "image/walk.h"
 
-#define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define LOCK_POLL_NS    20000000 // flock has no timeout
+#define DIRECTORY_FLAGS   (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define LEFTOVER_TRIES    10
+#define LEFTOVER_PAUSE_NS 100000000
+#define LOCK_POLL_NS      20000000 // flock has no timeout
 
 struct sr_image_writer {
         char *path;
@@ -30,7 +32,6 @@ struct sr_image_work {
         char *name;
         int fd; // locked
         int tmp_fd;
-        bool keep;
 };
 
 void sr_image_report(const struct sr_image_progress *progress, const char *format, ...)
@@ -70,27 +71,27 @@ static int make_store(struct sr_image_writer *writer, struct sr_error **error)
         return 0;
 }
 
+static int refuse_unwritable(const struct sr_image_writer *writer, int errnum, struct sr_error **error)
+{
+        return sr_error_set(
+                error, SR_ERROR_HOST, errnum,
+                "the image store %s cannot be written to: %s; choose another directory with --store",
+                writer->path, strerror(errnum));
+}
+
 static int make_parts(struct sr_image_writer *writer, struct sr_error **error)
 {
         static const char *const parts[] = {"tmp", "refs", "trees", "blobs", "blobs/sha256"};
 
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-                if (mkdirat(writer->fd, parts[i], 0755) == 0 || errno == EEXIST)
-                        continue;
-                if (errno == EACCES || errno == EROFS || errno == EPERM)
-                        return sr_error_set(
-                                error, SR_ERROR_HOST, errno,
-                                "the image store %s cannot be written to: %s; choose another directory "
-                                "with --store",
-                                writer->path, strerror(errno));
-                return fail(writer, parts[i], "made", errno, error);
-        }
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+                if (mkdirat(writer->fd, parts[i], 0755) < 0 && errno != EEXIST)
+                        return refuse_unwritable(writer, errno, error);
         writer->tmp_fd = openat(writer->fd, "tmp", DIRECTORY_FLAGS);
         if (writer->tmp_fd < 0)
                 return fail(writer, "tmp", "opened", errno, error);
         writer->lock_fd = openat(writer->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
         if (writer->lock_fd < 0)
-                return fail(writer, "lock", "opened", errno, error);
+                return refuse_unwritable(writer, errno, error);
         return 0;
 }
 
@@ -230,11 +231,6 @@ const char *sr_image_writer_path(const struct sr_image_writer *writer)
         return writer->path;
 }
 
-int sr_image_writer_exclusive(struct sr_image_writer *writer, struct sr_error **error)
-{
-        return lock_store(writer, LOCK_EX, error);
-}
-
 // One try at the directory: made or opened, and locked. 0; -EAGAIN when another process removed it meanwhile;
 // another negative errno.
 static int try_work(struct sr_image_writer *writer, const char *name,
@@ -264,6 +260,23 @@ static int try_work(struct sr_image_writer *writer, const char *name,
         return 0;
 }
 
+// Empties a directory that somebody else may have been killed in. A helper of his may be writing for a moment
+// yet.
+static int clear_leftovers(struct sr_image_work *work, struct sr_error **error)
+{
+        const struct timespec pause = {.tv_nsec = LEFTOVER_PAUSE_NS};
+
+        for (int i = 0; i < LEFTOVER_TRIES; i++) {
+                if (sr_image_remove_contents(work->fd, NULL) == 0)
+                        return 0;
+                nanosleep(&pause, NULL);
+        }
+
+        int r = sr_image_remove_contents(work->fd, error);
+
+        return r < 0 ? sr_error_prefix(error, r, "leftovers of an earlier try cannot be removed") : 0;
+}
+
 int sr_image_work_open(struct sr_image_writer *writer, const char *name,
                        const struct sr_image_progress *progress, struct sr_image_work **ret, bool *ret_waited,
                        struct sr_error **error)
@@ -284,9 +297,9 @@ int sr_image_work_open(struct sr_image_writer *writer, const char *name,
         work = sr_new(struct sr_image_work);
         *work = (struct sr_image_work){
                 .name = sr_strdup(name), .fd = sr_fd_steal(fd), .tmp_fd = writer->tmp_fd};
-        r = sr_image_remove_contents(work->fd, error);
+        r = clear_leftovers(work, error);
         if (r < 0)
-                return sr_error_prefix(error, r, "leftovers of an earlier try cannot be removed");
+                return r;
         *ret = sr_steal(work);
         if (ret_waited != NULL)
                 *ret_waited = waited;
@@ -311,8 +324,7 @@ struct sr_image_work *sr_image_work_close(struct sr_image_work *work)
 {
         if (work != NULL) {
                 // Still locked, so that nobody works in it. Trouble leaves leftovers, for the next import.
-                if (!work->keep)
-                        (void)sr_image_remove_tree(work->tmp_fd, work->name, NULL);
+                (void)sr_image_remove_tree(work->tmp_fd, work->name, NULL);
                 sr_fd_close(work->fd);
                 free(work->name);
                 free(work);
@@ -333,11 +345,6 @@ int sr_image_work_fd(const struct sr_image_work *work)
 const char *sr_image_work_name(const struct sr_image_work *work)
 {
         return work->name;
-}
-
-void sr_image_work_keep(struct sr_image_work *work)
-{
-        work->keep = true;
 }
 
 int sr_image_writer_sync(struct sr_image_writer *writer, struct sr_error **error)

@@ -38,9 +38,6 @@ void sr_image_writer_closep(struct sr_image_writer **writer);
 // The store's directory, borrowed, and its path.
 int sr_image_writer_fd(const struct sr_image_writer *writer);
 const char *sr_image_writer_path(const struct sr_image_writer *writer);
-// Waits for the exclusive lock instead of the shared one; -EBUSY after SR_IMAGE_LOCK_WAIT_MS, with the shared
-// lock lost.
-int sr_image_writer_exclusive(struct sr_image_writer *writer, struct sr_error **error);
 
 struct sr_image_work;
 
@@ -58,8 +55,6 @@ void sr_image_work_closep(struct sr_image_work **work);
 #define _cleanup_work_ __attribute__((cleanup(sr_image_work_closep)))
 int sr_image_work_fd(const struct sr_image_work *work);
 const char *sr_image_work_name(const struct sr_image_work *work); // "tree-…", below tmp/
-// Leaves it where it is when it is closed (it is leftover then).
-void sr_image_work_keep(struct sr_image_work *work);
 
 // Writes everything of the store to disk.
 int sr_image_writer_sync(struct sr_image_writer *writer, struct sr_error **error);
