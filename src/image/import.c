@@ -137,8 +137,10 @@ static int import_named(struct import *import, const struct sr_image_index *inde
         for (size_t i = 0; i < index->count; i++) {
                 if (!is_candidate(&index->manifests[i]))
                         continue;
+                // One manifest under several names is one image.
+                if (only == NULL || strcmp(only->digest, index->manifests[i].digest) != 0)
+                        candidates++;
                 only = &index->manifests[i];
-                candidates++;
                 if (called == NULL && is_called(only, reference))
                         called = only;
         }

@@ -245,6 +245,18 @@ static void names_choose_among_images(void **state)
 
                 assert_string_equal(text, "two");
         }
+        {
+                _cleanup_images_ struct sr_image_list only = {0};
+                _cleanup_free_ char *twice = path_in(state, "twice");
+                _cleanup_buf_ struct sr_buf same = {0};
+                struct blob image = one_layer(twice, NULL, "same");
+
+                index_add(&same, SR_MEDIA_TYPE_MANIFEST, &image, NAMED("x:1"));
+                index_add(&same, SR_MEDIA_TYPE_MANIFEST, &image, NAMED("x:2"));
+                layout_index(twice, same.data);
+                import_well(store, twice, "third", &only);
+                assert_string_equal(only.images[0]->reference, "third:latest");
+        }
         _cleanup_images_ struct sr_image_list none = {0};
         _cleanup_error_ struct sr_error *error = NULL, *unnamed = NULL, *bad = NULL;
 
