@@ -40,6 +40,7 @@ struct sr_runner {
         bool history_fails;
         size_t history_count;
         int64_t asked_limit;
+        atomic_size_t listed; // how often
 };
 
 struct sr_run_cancel {
@@ -241,6 +242,7 @@ int sr_history_list(struct sr_history *history, int64_t limit, struct sr_history
         size_t count = (size_t)limit < runner->history_count ? (size_t)limit : runner->history_count;
 
         runner->asked_limit = limit;
+        atomic_fetch_add(&runner->listed, 1);
         if (runner->history_fails)
                 return sr_error_set(error, SR_ERROR_INTERNAL, EIO, "the disk is gone");
         *ret = sr_new_array(struct sr_history_record, count);
