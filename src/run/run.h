@@ -85,6 +85,11 @@ struct sr_run_result {
 
 const char *sr_run_status_name(enum sr_run_status status);
 const char *sr_run_reason_name(enum sr_run_reason reason);
+// The result of a request that its caller refuses, or cannot hand to a runner: status "error", no exit code,
+// message (copied) in stderr, no history row. reason is SR_REASON_REFUSED, or SR_REASON_INTERNAL for a fault
+// of ours or the host's. language as the client wrote it; NULL when it is not known ("" in the result).
+struct sr_run_result *sr_run_result_new_refused(const char *language, enum sr_run_reason reason,
+                                                const char *message);
 // Writes the run_code object: first the six members of the contract in its order, then ours.
 void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writer *w, const char *key);
 struct sr_run_result *sr_run_result_free(struct sr_run_result *result);
