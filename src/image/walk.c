@@ -35,12 +35,16 @@ struct walk {
         struct sr_error **error;
 };
 
+static int fail_at(const char *path, const char *what, int errnum, struct sr_error **error)
+{
+        _cleanup_free_ char *shown = sr_image_printable(path);
+
+        return sr_error_set(error, SR_ERROR_INTERNAL, errnum, "%s %s: %s", what, shown, strerror(errnum));
+}
+
 static int fail(struct walk *walk, const char *what, int errnum)
 {
-        _cleanup_free_ char *shown = sr_image_printable(walk->path.len > 0 ? walk->path.data : ".");
-
-        return sr_error_set(walk->error, SR_ERROR_INTERNAL, errnum, "%s %s: %s", what, shown,
-                            strerror(errnum));
+        return fail_at(walk->path.len > 0 ? walk->path.data : ".", what, errnum, walk->error);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -219,11 +223,7 @@ static int remove_name(const struct sr_walk_entry *entry, int flags, struct sr_e
         if (unlinkat(entry->parent_fd, entry->name, flags) == 0 || errno == ENOENT)
                 return 0;
 
-        int errnum = errno;
-        _cleanup_free_ char *shown = sr_image_printable(entry->path);
-
-        return sr_error_set(error, SR_ERROR_INTERNAL, errnum, "cannot remove %s: %s", shown,
-                            strerror(errnum));
+        return fail_at(entry->path, "cannot remove", errno, error);
 }
 
 static int remove_visit(void *context, const struct sr_walk_entry *entry, struct sr_error **error)
@@ -255,8 +255,8 @@ int sr_image_remove_tree(int parent_fd, const char *name, struct sr_error **erro
 {
         struct stat stat;
 
-        if (fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-                return 0;
+        if (fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : fail_at(name, "cannot look at", errno, error);
 
         struct sr_walk_entry top = {.parent_fd = parent_fd, .name = name, .path = name, .stat = &stat};
 
@@ -265,12 +265,11 @@ int sr_image_remove_tree(int parent_fd, const char *name, struct sr_error **erro
         (void)remove_visit(NULL, &top, NULL);
 
         _cleanup_close_ int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        _cleanup_free_ char *shown = sr_image_printable(name);
 
         if (fd < 0)
-                return sr_error_set(error, SR_ERROR_INTERNAL, errno, "cannot open %s: %s", shown,
-                                    strerror(errno));
+                return fail_at(name, "cannot open", errno, error);
 
+        _cleanup_free_ char *shown = sr_image_printable(name);
         int r = sr_image_remove_contents(fd, error);
 
         if (r < 0)

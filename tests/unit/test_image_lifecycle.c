@@ -208,6 +208,23 @@ static void leftovers_are_removed_unless_somebody_works_there(void **state)
         assert_int_equal(count_in(layout, "."), 3); // what the link led to
 }
 
+// Only a name that is not there is nothing to remove; one that cannot be looked at is trouble.
+static void a_tree_that_cannot_be_reached_is_an_error(void **state)
+{
+        _cleanup_free_ char *file = path_in(state, "file");
+        _cleanup_error_ struct sr_error *error = NULL;
+
+        write_file(file, "x", 1);
+
+        _cleanup_close_ int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+        assert_int_equal(sr_image_remove_tree(fd, "below", &error), -ENOTDIR);
+        assert_message(error, "cannot look at below", NULL);
+        assert_int_equal(sr_image_remove_tree(AT_FDCWD, *state, NULL), 0);
+        assert_int_equal(sr_image_remove_tree(AT_FDCWD, *state, NULL), 0);
+        assert_int_equal(mkdir(*state, 0700), 0);
+}
+
 static void an_export_can_be_imported(void **state)
 {
         _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
@@ -234,6 +251,7 @@ int main(void)
                 directory_test(a_killed_import_leaves_nothing_or_the_whole),
                 directory_test(removal_frees_what_no_other_image_needs),
                 directory_test(leftovers_are_removed_unless_somebody_works_there),
+                directory_test(a_tree_that_cannot_be_reached_is_an_error),
                 directory_test(an_export_can_be_imported),
         };
 
