@@ -46,7 +46,7 @@ static void put_reference(const char *store, const char *reference, const char *
 static void an_image_is_found_by_every_spelling(void **state)
 {
         static const char *const spellings[] = {"python:3", "library/python:3", "docker.io/library/python:3",
-                                                "python@" DIGEST};
+                                                ("python@" DIGEST)};
         _cleanup_store_ struct sr_image_store *store = NULL;
 
         make_store(*state, "1\n");
