@@ -25,7 +25,7 @@ build_packages="cmake ninja-build gcc libc6-dev pkg-config libcap-dev libseccomp
 image_packages="mmdebstrap debian-archive-keyring ca-certificates"
 # Seconds that a registry has to answer, and to deliver an image, before the recipe is used instead.
 registry_answer=5
-registry_delivery=120
+registry_delivery=60
 
 cd "$(dirname -- "$0")/.."
 top=$(pwd)
@@ -199,7 +199,9 @@ prepare() {
                 if task "$language: $image from the registry" from_registry "$image"; then
                         return
                 fi
-                say "      the registry did not deliver; making the image from Debian packages instead"
+                # What failed once would most likely cost as long again for the next image.
+                registry=no
+                say "      the registry did not deliver; making images from Debian packages instead"
         fi
         task "$language: image from Debian packages" "$program" image build "$recipe" || {
                 show_log 12
