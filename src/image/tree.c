@@ -40,6 +40,10 @@ static int make_directory(int fd, const char *name, mode_t mode, struct sr_error
         return sr_fd_steal(made);
 }
 
+// Who owns a tree: its top and what is unpacked belong to whom the confined helper runs as. For an ordinary
+// user that is himself. For root it is the first id of the sandboxes' range, while the skeleton's files and
+// the directory around the tree are root's own. That is fine: a snippet runs as a later id of the range and
+// sees the tree through a read-only mount.
 static int unpack_layer(const struct sr_image_tree_request *request, size_t layer, int root_fd,
                         struct sr_image_layer_limits *limits, struct sr_error **error)
 {
