@@ -289,10 +289,12 @@ int sr_image_store_hold(struct sr_image_store *store, struct sr_image *image, st
                         return sr_error_set(error, SR_ERROR_IMAGE, errno, "%s/lock cannot be opened: %s",
                                             directory, strerror(errno));
         }
-        while (lock >= 0 && flock(lock, LOCK_SH) < 0)
-                if (errno != EINTR)
-                        return sr_error_set(error, SR_ERROR_IMAGE, errno, "locking the image store %s: %s",
-                                            directory, strerror(errno));
+        if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) < 0) {
+                if (errno == EWOULDBLOCK || errno == EINTR)
+                        return -EAGAIN;
+                return sr_error_set(error, SR_ERROR_IMAGE, errno, "locking the image store %s: %s", directory,
+                                    strerror(errno));
+        }
         if (faccessat(AT_FDCWD, image->tree, F_OK, 0) < 0)
                 return sr_error_set(error, SR_ERROR_IMAGE, ESTALE,
                                     "the image %s was removed just now; bring it in again", image->reference);

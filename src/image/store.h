@@ -49,8 +49,9 @@ char *const *sr_image_store_tree_roots(const struct sr_image_store *store);
 // Finds an image by reference (normalised: "python" is "python:latest"). -ENOENT with a message when absent.
 int sr_image_store_find(struct sr_image_store *store, const char *reference, struct sr_image **ret,
                         struct sr_error **error);
-// Keeps gc and rm from the image's tree until it is freed: takes the shared lock of its store, waiting for a
-// removal that is under way. -ESTALE with a message when the image was removed since it was found.
+// Keeps gc and rm from the image's tree until it is freed: takes the shared lock of its store. Does not wait:
+// -EAGAIN without a message while something is being removed there. -ESTALE with a message when the image was
+// removed since it was found.
 int sr_image_store_hold(struct sr_image_store *store, struct sr_image *image, struct sr_error **error);
 // All images, sorted by reference.
 int sr_image_store_list(struct sr_image_store *store, struct sr_image ***ret, size_t *ret_count,

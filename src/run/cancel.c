@@ -13,7 +13,6 @@ struct sr_run_cancel *sr_run_cancel_new(void)
 {
         struct sr_run_cancel *cancel = sr_new(struct sr_run_cancel);
 
-        // Without a descriptor the handle cannot be fired; the run then ends by itself or its deadline.
         cancel->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         return cancel;
 }

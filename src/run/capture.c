@@ -111,7 +111,6 @@ static void pump_until_outcome(struct pump *pump)
                         if (polls[CANCEL + i].revents == 0)
                                 continue;
                         polls[CANCEL + i].fd = -1;
-                        pump->capture->cancelled = true;
                         kill_once(pump);
                 }
                 if (pump->capture->out.total + pump->capture->err.total > options->kill_bytes) {
@@ -176,12 +175,8 @@ int sr_capture_run(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spe
         }
         sr_fd_close(pump.feed);
         sr_buf_clear(&pump.input);
-        if (r < 0) {
-                sr_capture_clear(&capture);
-                return r;
-        }
         *ret = capture;
-        return 0;
+        return r;
 }
 
 void sr_capture_clear(struct sr_capture *capture)

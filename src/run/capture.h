@@ -28,12 +28,11 @@ struct sr_capture_options {
 struct sr_capture {
         struct sr_capture_stream out, err;
         struct sr_sandbox_outcome outcome;
-        bool cancelled;      // one of cancel_fds fired before the end
         bool over_the_limit; // kill_bytes passed
 };
 
-// Starts the stage and sees it through; *ret is filled (and must be cleared) on success. Errors are those of
-// sr_sandbox_start and sr_sandbox_finish.
+// Starts the stage and sees it through. *ret is filled in any case and must be cleared: what the program
+// wrote before a failure is kept too. Errors are those of sr_sandbox_start and sr_sandbox_finish.
 int sr_capture_run(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spec,
                    const struct sr_capture_options *options, struct sr_capture *ret, struct sr_error **error);
 void sr_capture_clear(struct sr_capture *capture);

@@ -115,16 +115,15 @@ int sr_helper_run(struct sr_helper_host *host, const struct sr_helper_job *job, 
                 .stdin_fd = job->input_fd,
         };
         _cleanup_sandbox_ struct sr_sandbox *sandbox = NULL;
-        struct sr_capture capture;
+        struct sr_capture capture = {0};
 
         int r = sr_spawner_give_directory(host->spawner, job->directory_fd, error);
         if (r == 0)
                 r = sr_sandbox_open(host->spawner, &sandbox, error);
         if (r == 0)
                 r = sr_capture_run(sandbox, &spec, &options, &capture, error);
-        if (r < 0)
-                return r;
-        r = judge(&capture, job->arguments[0], error);
+        if (r == 0)
+                r = judge(&capture, job->arguments[0], error);
         if (r == 0)
                 sr_buf_append(ret_output, capture.out.kept.data, capture.out.kept.len);
         sr_capture_clear(&capture);

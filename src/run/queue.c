@@ -77,7 +77,8 @@ static bool wait_for_turn(struct sr_run_queue *queue, struct waiter *waiter, con
 
         for (size_t i = 0; i < count; i++)
                 polls[1 + i] = (struct pollfd){.fd = cancel_fds[i], .events = POLLIN};
-        while (poll(polls, 1 + count, -1) < 0 && errno == EINTR)
+        // EINTR, or no memory for a moment: neither is a reason to leave the line.
+        while (poll(polls, 1 + count, -1) < 0)
                 ;
         pthread_mutex_lock(&queue->lock);
         bool has_slot = waiter->has_slot;

@@ -58,6 +58,15 @@ static void write_stages(const struct sr_run_result *result, struct sr_json_writ
         sr_json_close_array(w);
 }
 
+// Which limits the program ran into on the way, whether or not one ended it.
+static void write_limits_hit(const struct sr_run_result *result, struct sr_json_writer *w)
+{
+        sr_json_open_array(w, "limits_hit");
+        if (result->hit_output)
+                sr_json_string(w, NULL, "output");
+        sr_json_close_array(w);
+}
+
 void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writer *w, const char *key)
 {
         sr_json_open_object(w, key);
@@ -73,6 +82,7 @@ void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writ
                 sr_json_integer(w, "signal", result->signal);
         else
                 sr_json_null(w, "signal");
+        write_limits_hit(result, w);
         sr_json_bool(w, "stdout_truncated", result->out_truncated);
         sr_json_bool(w, "stderr_truncated", result->err_truncated);
         sr_json_integer(w, "stdout_bytes", (int64_t)result->out_total);
@@ -85,6 +95,7 @@ void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writ
         if (result->compiler_output_length > 0)
                 sr_json_string_n(w, "compiler_output", result->compiler_output,
                                  result->compiler_output_length);
+        sr_json_bool(w, "cached", false); // nothing is kept from one run to the next yet
         write_stages(result, w);
         if (result->history_problem != NULL)
                 sr_json_string(w, "history_problem", result->history_problem);
@@ -96,6 +107,7 @@ struct sr_run_result *sr_run_result_free(struct sr_run_result *result)
         if (result != NULL) {
                 free(result->out);
                 free(result->err);
+                free(result->problem);
                 free(result->language);
                 free(result->image);
                 free(result->image_digest);

@@ -62,12 +62,14 @@ struct sr_run_result {
         size_t out_length;
         char *err;
         size_t err_length;
+        char *problem; // refused or internal: our sentence alone, which err ends with; else NULL
         double duration_ms;
         char *language;
         // Our own.
         enum sr_run_reason reason;
         int signal; // 0: none
         bool out_truncated, err_truncated;
+        bool hit_output; // more was written than is kept of a stream, or the ceiling was reached
         uint64_t out_total, err_total; // bytes written by the program
         double queue_ms;
         double cpu_ms;
@@ -102,6 +104,7 @@ struct sr_runner;
 struct sr_run_cancel;
 
 // A handle to end a run from any thread or signal handler. One per run; may be fired before the run starts.
+// Never NULL; where no descriptor is left for it, runs given it are refused.
 struct sr_run_cancel *sr_run_cancel_new(void);
 void sr_run_cancel_fire(struct sr_run_cancel *cancel); // async-signal-safe, may be called again
 struct sr_run_cancel *sr_run_cancel_free(struct sr_run_cancel *cancel);

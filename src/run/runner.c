@@ -137,6 +137,7 @@ static struct sr_run_result *refuse(struct sr_run_result *result, const struct s
         free(result->err);
         result->err = sr_strdup(sr_error_message(error));
         result->err_length = strlen(result->err);
+        result->problem = sr_strdup(result->err);
         return result;
 }
 
@@ -172,10 +173,14 @@ struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct s
         struct sr_run_result *result = new_result(request);
         struct sr_run_plan plan = {0};
         int cancel_fds[2] = {runner->stop_event, cancel != NULL ? cancel->event : -1};
-        size_t cancel_count = cancel != NULL && cancel->event >= 0 ? 2 : 1;
+        size_t cancel_count = cancel != NULL ? 2 : 1;
         int64_t began_us = sr_clock_realtime_us();
         int r = sr_run_validate(runner, request, &plan.language, &plan.timeout_us, &error);
 
+        if (r == 0 && cancel != NULL && cancel->event < 0)
+                r = sr_error_set(&error, SR_ERROR_LIMIT, EMFILE,
+                                 "The runner is out of descriptors; run fewer at once or raise its limit "
+                                 "(ulimit -n).");
         if (r < 0)
                 return refuse(result, error);
         free(result->language);
@@ -190,9 +195,12 @@ struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct s
         if (r == -ECANCELED) {
                 cancelled_while_waiting(result);
         } else {
-                r = sr_run_find_image(runner, request, plan.language, &plan.image, &error);
+                r = sr_run_find_image(runner, request, plan.language, cancel_fds, cancel_count, &plan.image,
+                                      &error);
                 if (r == 0)
                         execute_plan(runner, request, &plan, cancel_fds, cancel_count, result);
+                else if (r == -ECANCELED)
+                        cancelled_while_waiting(result);
                 else
                         refuse(result, error);
                 sr_image_free(plan.image);

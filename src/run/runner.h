@@ -41,9 +41,10 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
                     const struct sr_language **ret_language, uint64_t *ret_timeout_us,
                     struct sr_error **error);
 // Finds the image: the request's, the language's, or one of its fallbacks. -ENOENT with a sentence that names
-// the commands that would bring it.
+// the commands that would bring it; -ECANCELED without one when a descriptor became readable meanwhile.
 int sr_run_find_image(const struct sr_runner *runner, const struct sr_run_request *request,
-                      const struct sr_language *language, struct sr_image **ret, struct sr_error **error);
+                      const struct sr_language *language, const int *cancel_fds, size_t cancel_count,
+                      struct sr_image **ret, struct sr_error **error);
 // The program's whole environment.
 char **sr_run_environment(const struct sr_language *language, const struct sr_image *image);
 // Goes through the stages and fills the result's verdict, texts and figures. Never fails: a fault of ours is

@@ -16,11 +16,6 @@ static void set_text(char **text, size_t *length, char *value, size_t value_leng
         *length = value_length;
 }
 
-static void set_stderr_message(struct sr_run_result *result, const char *message)
-{
-        set_text(&result->err, &result->err_length, sr_strdup(message), strlen(message));
-}
-
 static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_stage *limits, uint32_t inodes,
                       bool compile, struct sr_sandbox_spec *ret)
 {
@@ -70,6 +65,38 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 result->peak_memory_bytes = stage->peak_memory_bytes;
 }
 
+static void take_output(const struct sr_capture *capture, struct sr_run_result *result)
+{
+        size_t length;
+        char *text = sr_capture_text(&capture->out, &length, &result->out_truncated);
+
+        set_text(&result->out, &result->out_length, text, length);
+        text = sr_capture_text(&capture->err, &length, &result->err_truncated);
+        set_text(&result->err, &result->err_length, text, length);
+        result->out_total = capture->out.total;
+        result->err_total = capture->err.total;
+        result->hit_output = result->out_truncated || result->err_truncated || capture->over_the_limit;
+}
+
+// A fault of ours: what the program wrote so far stays, and our sentence follows on its stderr.
+static void judge_internal(struct sr_run_result *result, const char *message)
+{
+        struct sr_buf text = {0};
+        size_t length;
+
+        result->status = SR_RUN_ERROR;
+        result->reason = SR_REASON_INTERNAL;
+        result->has_exit_code = false;
+        free(result->problem);
+        result->problem = sr_strdup(message);
+        sr_buf_append(&text, result->err, result->err_length);
+        if (text.len > 0 && text.data[text.len - 1] != '\n')
+                sr_buf_append_char(&text, '\n');
+        sr_buf_append_text(&text, message);
+        char *joined = sr_buf_steal(&text, &length);
+        set_text(&result->err, &result->err_length, joined, length);
+}
+
 // How the program ended, in the result's terms. What happened to it decides, not what it printed.
 static void judge(const struct sr_capture *capture, struct sr_run_result *result)
 {
@@ -85,6 +112,11 @@ static void judge(const struct sr_capture *capture, struct sr_run_result *result
                 result->reason = capture->over_the_limit ? SR_REASON_OUTPUT_LIMIT : SR_REASON_CANCELLED;
                 result->has_exit_code = capture->over_the_limit;
                 result->exit_code = 128 + SIGKILL;
+        } else if (capture->outcome.end == SR_SANDBOX_DIED) {
+                judge_internal(
+                        result,
+                        "The sandbox was killed from outside while this ran (by the host's out-of-memory "
+                        "killer or by hand); run it again.");
         } else if (WIFSIGNALED(status)) {
                 result->reason = SR_REASON_SIGNAL;
                 result->signal = WTERMSIG(status);
@@ -97,26 +129,6 @@ static void judge(const struct sr_capture *capture, struct sr_run_result *result
                 if (result->exit_code == 0)
                         result->status = SR_RUN_SUCCESS;
         }
-}
-
-static void take_output(const struct sr_capture *capture, struct sr_run_result *result)
-{
-        size_t length;
-        char *text = sr_capture_text(&capture->out, &length, &result->out_truncated);
-
-        set_text(&result->out, &result->out_length, text, length);
-        text = sr_capture_text(&capture->err, &length, &result->err_truncated);
-        set_text(&result->err, &result->err_length, text, length);
-        result->out_total = capture->out.total;
-        result->err_total = capture->err.total;
-}
-
-static void judge_internal(struct sr_run_result *result, const struct sr_error *error)
-{
-        result->status = SR_RUN_ERROR;
-        result->reason = SR_REASON_INTERNAL;
-        result->has_exit_code = false;
-        set_stderr_message(result, sr_error_message(error));
 }
 
 static void prepend_stderr(struct sr_run_result *result, const char *line)
@@ -154,15 +166,17 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
         fill_spec(plan, &config->compile, config->inodes, true, &spec);
         if (sr_capture_run(sandbox, &spec, &options, &capture, &error) < 0) {
                 sr_error_prefix(&error, 0, "compiling");
-                judge_internal(result, error);
+                take_output(&capture, result);
+                judge_internal(result, sr_error_message(error));
+                sr_capture_clear(&capture);
                 return false;
         }
         add_stage(result, "compile", &capture);
+        take_output(&capture, result);
         judge(&capture, result);
         if (result->status == SR_RUN_SUCCESS) {
                 keep_compiler_output(&capture, result);
         } else {
-                take_output(&capture, result);
                 if (result->status == SR_RUN_TIMEOUT) {
                         _cleanup_free_ char *line =
                                 sr_asprintf("The compile stage timed out after %g seconds.\n",
@@ -186,12 +200,13 @@ static void run(struct sr_sandbox *sandbox, const struct sr_config *config, cons
 
         fill_spec(plan, &config->run, config->inodes, false, &spec);
         if (sr_capture_run(sandbox, &spec, options, &capture, &error) < 0) {
-                judge_internal(result, error);
-                return;
+                take_output(&capture, result);
+                judge_internal(result, sr_error_message(error));
+        } else {
+                add_stage(result, "run", &capture);
+                take_output(&capture, result);
+                judge(&capture, result);
         }
-        add_stage(result, "run", &capture);
-        judge(&capture, result);
-        take_output(&capture, result);
         sr_capture_clear(&capture);
 }
 
@@ -219,7 +234,7 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                 r = sr_sandbox_write_file(sandbox, plan->language->source, request->code,
                                           request->code_length, &error);
         if (r < 0) {
-                judge_internal(result, error);
+                judge_internal(result, sr_error_message(error));
                 return;
         }
         if (plan->language->compile == NULL || compile(sandbox, config, plan, options, result))

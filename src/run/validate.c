@@ -1,10 +1,15 @@
 // What is refused before anything is started, and where a run's ingredients come from.
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "run/runner.h"
+
+#define STORE_WAIT_MS  5000
+#define STORE_RETRY_MS 20
+#define CANCEL_FDS_MAX 4
 
 static bool is_blank(const char *text, size_t length)
 {
@@ -58,30 +63,55 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
         return 0;
 }
 
+// Waits while the store is being cleaned, but not for ever and not for a run that is to end.
+static int hold(const struct sr_runner *runner, struct sr_image *image, const int *cancel_fds,
+                size_t cancel_count, struct sr_error **error)
+{
+        for (int waited = 0; waited <= STORE_WAIT_MS; waited += STORE_RETRY_MS) {
+                struct pollfd polls[CANCEL_FDS_MAX];
+                int r = sr_image_store_hold(runner->store, image, error);
+
+                if (r != -EAGAIN)
+                        return r;
+                for (size_t i = 0; i < cancel_count; i++)
+                        polls[i] = (struct pollfd){.fd = cancel_fds[i], .events = POLLIN};
+                if (poll(polls, cancel_count, STORE_RETRY_MS) > 0)
+                        return -ECANCELED;
+        }
+        return sr_error_set(
+                error, SR_ERROR_IMAGE, EBUSY,
+                "Somebody has locked the image store for %d seconds (`sandbox-runner image gc` or rm does "
+                "while it removes); try again.",
+                STORE_WAIT_MS / 1000);
+}
+
 // Tries one reference; an image that is merely absent is no error yet.
-static int try_image(const struct sr_runner *runner, const char *reference, struct sr_image **ret,
-                     struct sr_error **error)
+static int try_image(const struct sr_runner *runner, const char *reference, const int *cancel_fds,
+                     size_t cancel_count, struct sr_image **ret, struct sr_error **error)
 {
         _cleanup_error_ struct sr_error *found = NULL;
         int r = sr_image_store_find(runner->store, reference, ret, &found);
 
         if (r == 0)
-                r = sr_image_store_hold(runner->store, *ret, &found);
+                r = hold(runner, *ret, cancel_fds, cancel_count, &found);
         if (r == -ENOENT || r == 0)
                 return r;
         *ret = sr_image_free(*ret);
+        if (r == -ECANCELED)
+                return r;
         return sr_error_set(error, sr_error_get_kind(found), -r, "%s", sr_error_message(found));
 }
 
 int sr_run_find_image(const struct sr_runner *runner, const struct sr_run_request *request,
-                      const struct sr_language *language, struct sr_image **ret, struct sr_error **error)
+                      const struct sr_language *language, const int *cancel_fds, size_t cancel_count,
+                      struct sr_image **ret, struct sr_error **error)
 {
         const char *wanted = request->image != NULL ? request->image : language->image;
-        int r = try_image(runner, wanted, ret, error);
+        int r = try_image(runner, wanted, cancel_fds, cancel_count, ret, error);
 
         for (size_t i = 0;
              request->image == NULL && r == -ENOENT && i < sr_strv_length(language->fallback_images); i++)
-                r = try_image(runner, language->fallback_images[i], ret, error);
+                r = try_image(runner, language->fallback_images[i], cancel_fds, cancel_count, ret, error);
         if (r != -ENOENT)
                 return r;
         if (request->image == NULL && language->recipe != NULL)

@@ -84,9 +84,9 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
 
         SNIPPET(.kind = SR_STEP_SESSION);
         SNIPPET(.kind = SR_STEP_KEYRING);
-        SNIPPET(.kind = SR_STEP_AFFINITY, .number = stage->processors, .value = input->first_processor);
+        SNIPPET(.kind = SR_STEP_AFFINITY);
         SNIPPET(.kind = SR_STEP_IDS, .value = input->parent_id);
-        SNIPPET(.kind = SR_STEP_USER_NAMESPACE, .value = input->parent_id,
+        SNIPPET(.kind = SR_STEP_USER_NAMESPACE,
                 .options = text(plan, "%u %u 1\n", SR_PLAN_ID, input->parent_id));
         SNIPPET(.kind = SR_STEP_DIRECTORY, .path = stage->in_scratch ? "/scratch" : "/tmp");
         for (size_t i = 0; i < sizeof(fixed_limits) / sizeof(*fixed_limits); i++)

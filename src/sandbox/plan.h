@@ -32,7 +32,7 @@ struct sr_step {
         const char *path;    // of static storage or in the plan's text
         const char *options; // mount options
         uint64_t number;     // mount flags, resource, flag: see plan.c
-        uint64_t value;      // limit, id, first processor
+        uint64_t value;      // limit, id
         int fd;              // one of SR_PLAN_FD_*, 0 for none
 };
 
@@ -48,7 +48,6 @@ struct sr_plan {
 struct sr_plan_input {
         const struct sr_wire_stage *stage; // checked already
         uint32_t parent_id;                // the program's id in the spawner's user namespace
-        unsigned first_processor;          // affinity: this one and the next stage->processors - 1
 };
 
 // Fills *ret. Cannot fail: the arrays are sized for the longest plan, which a test checks.

@@ -22,7 +22,10 @@
 // buffer (net.core.wmem_default, 208 KiB).
 #define SR_WIRE_STRINGS_MAX   (128 * 1024)
 #define SR_WIRE_ARGUMENTS_MAX 1024
-#define SR_WIRE_RUNS_MAX      256
+// Above what server.slots allows, so that a run that ends and one that begins may overlap.
+#define SR_WIRE_RUNS_MAX 1100
+// Longest deadline a request may set: a day.
+#define SR_WIRE_TIMEOUT_MAX_NS (24ull * 3600 * 1000000000)
 
 enum sr_wire_kind {
         SR_WIRE_READY = 1,
@@ -90,6 +93,7 @@ enum sr_wire_end {
         SR_WIRE_END_EXITED,  // wait_status holds
         SR_WIRE_END_TIMEOUT, // ended by the deadline
         SR_WIRE_END_KILLED,  // ended by KILL
+        SR_WIRE_END_DIED,    // init was killed by somebody and left no verdict
         SR_WIRE_END_FAILED,  // never ran: failure says which step
 };
 

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -13,96 +11,19 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "sandbox/generation.h"
 #include "sandbox/message.h"
 #include "sandbox/protocol.h"
-#include "sandbox/spawner_start.h"
 #include "sandbox/step.h"
 
-struct sr_spawner {
-        pthread_mutex_t lock; // guards process
-        struct sr_spawner_process process;
-        char *program;
-        char **tree_roots;
-        uint32_t root_id_base;
-};
-
 struct sr_sandbox {
+        struct sr_spawner *spawner;
+        struct sr_generation *generation;
         int socket;
-        int scratch;    // directory descriptor, -1: none
-        bool has_range; // the snippet has an id of its own on the host, host_id; else it has ours
-        uint32_t host_id;
+        int scratch;      // directory descriptor, -1: none
+        bool has_range;   // the program has an id of its own on the host, host_id; else it has ours
+        uint32_t host_id; // before make_scratch: that of a job
 };
-
-int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
-                     struct sr_error **error)
-{
-        struct sr_spawner *spawner = sr_new(struct sr_spawner);
-
-        *spawner = (struct sr_spawner){
-                .lock = PTHREAD_MUTEX_INITIALIZER,
-                .program = sr_strdup(options->program),
-                .tree_roots = sr_strv_copy(options->tree_roots),
-                .root_id_base = options->root_id_base,
-        };
-        int r = sr_spawner_process_start(spawner->program, spawner->tree_roots, spawner->root_id_base,
-                                         &spawner->process, error);
-        if (r < 0) {
-                sr_spawner_stop(spawner);
-                return r;
-        }
-        *ret = spawner;
-        return 0;
-}
-
-struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner)
-{
-        if (spawner != NULL) {
-                if (spawner->process.pid > 0)
-                        sr_spawner_process_stop(&spawner->process);
-                free(spawner->program);
-                sr_strv_free(spawner->tree_roots);
-                pthread_mutex_destroy(&spawner->lock);
-                free(spawner);
-        }
-        return NULL;
-}
-
-// Passes a run's socket to the spawner; a spawner that is gone is replaced once.
-static int pass_socket(struct sr_spawner *spawner, int socket, struct sr_error **error)
-{
-        const struct sr_wire_head open = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_OPEN};
-        int r = sr_message_send(spawner->process.control, &open, sizeof(open), &socket, 1);
-
-        if (r == 0)
-                return 0;
-        if (r == -EPIPE || r == -EBADF) {
-                if (spawner->process.pid > 0)
-                        sr_spawner_process_stop(&spawner->process);
-                r = sr_spawner_process_start(spawner->program, spawner->tree_roots, spawner->root_id_base,
-                                             &spawner->process, error);
-                if (r < 0) {
-                        spawner->process = (struct sr_spawner_process){.pidfd = -1, .control = -1};
-                        return r;
-                }
-                r = sr_message_send(spawner->process.control, &open, sizeof(open), &socket, 1);
-        }
-        if (r < 0)
-                return sr_error_set(error, SR_ERROR_INTERNAL, -r, "talking to the spawner: %s", strerror(-r));
-        return 0;
-}
-
-int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error)
-{
-        pthread_mutex_lock(&spawner->lock);
-        bool has_range = spawner->process.has_range;
-        pthread_mutex_unlock(&spawner->lock);
-        if (!has_range)
-                return 0;
-        if (fchownat(directory_fd, "", spawner->root_id_base, spawner->root_id_base, AT_EMPTY_PATH) < 0)
-                return sr_error_set(error, SR_ERROR_HOST, errno,
-                                    "giving the directory to the confined job: %s", strerror(errno));
-        return 0;
-}
 
 int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error)
 {
@@ -113,18 +34,21 @@ int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct 
                                     strerror(errno));
         _cleanup_close_ int ours = sockets[0], theirs = sockets[1];
 
-        pthread_mutex_lock(&spawner->lock);
-        int r = pass_socket(spawner, theirs, error);
-        bool has_range = spawner->process.has_range;
-        uint32_t base = spawner->root_id_base;
-        pthread_mutex_unlock(&spawner->lock);
+        struct sr_generation *generation = NULL;
+        int r = sr_generation_acquire(spawner, theirs, &generation, error);
         if (r < 0)
                 return r;
 
         struct sr_sandbox *sandbox = sr_new(struct sr_sandbox);
 
         *sandbox = (struct sr_sandbox){
-                .socket = sr_fd_steal(ours), .scratch = -1, .has_range = has_range, .host_id = base};
+                .spawner = spawner,
+                .generation = generation,
+                .socket = sr_fd_steal(ours),
+                .scratch = -1,
+                .has_range = sr_generation_has_range(generation),
+                .host_id = sr_spawner_root_id_base(spawner),
+        };
         *ret = sandbox;
         return 0;
 }
@@ -134,6 +58,7 @@ struct sr_sandbox *sr_sandbox_close(struct sr_sandbox *sandbox)
         if (sandbox != NULL) {
                 sr_fd_close(sandbox->scratch);
                 sr_fd_close(sandbox->socket);
+                sr_generation_release(sandbox->spawner, sandbox->generation);
                 free(sandbox);
         }
         return NULL;
@@ -276,6 +201,15 @@ static int encode_stage(const struct sr_sandbox_spec *spec, struct sr_wire_stage
         return 0;
 }
 
+// A pipe belongs to who made it, and a program that is somebody else could not open its own /dev/stdout.
+static void give_pipe(const struct sr_sandbox *sandbox, int fd)
+{
+        struct stat found;
+
+        if (sandbox->has_range && fd >= 0 && fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode))
+                (void)!fchown(fd, sandbox->host_id, sandbox->host_id);
+}
+
 int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spec,
                      const struct sr_sandbox_streams *streams, struct sr_error **error)
 {
@@ -286,6 +220,9 @@ int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *s
 
         if (r < 0)
                 return r;
+        give_pipe(sandbox, streams->stdin_fd);
+        give_pipe(sandbox, streams->stdout_fd);
+        give_pipe(sandbox, streams->stderr_fd);
         if (streams->stdin_fd >= 0) {
                 stage->descriptors |= SR_WIRE_HAS_STDIN;
                 descriptors[count++] = streams->stdin_fd;
@@ -316,6 +253,7 @@ int sr_sandbox_finish(struct sr_sandbox *sandbox, struct sr_sandbox_outcome *ret
                 [SR_WIRE_END_EXITED] = SR_SANDBOX_EXITED,
                 [SR_WIRE_END_TIMEOUT] = SR_SANDBOX_TIMEOUT,
                 [SR_WIRE_END_KILLED] = SR_SANDBOX_KILLED,
+                [SR_WIRE_END_DIED] = SR_SANDBOX_DIED,
         };
         struct sr_wire_outcome outcome;
         int descriptors[SR_MESSAGE_DESCRIPTORS_MAX];

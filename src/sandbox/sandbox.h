@@ -56,7 +56,12 @@ struct sr_sandbox_streams {
         int stderr_fd;
 };
 
-enum sr_sandbox_end { SR_SANDBOX_EXITED, SR_SANDBOX_TIMEOUT, SR_SANDBOX_KILLED };
+enum sr_sandbox_end {
+        SR_SANDBOX_EXITED,
+        SR_SANDBOX_TIMEOUT,
+        SR_SANDBOX_KILLED, // by sr_sandbox_kill()
+        SR_SANDBOX_DIED,   // by somebody else on the host: no verdict is left
+};
 
 struct sr_sandbox_outcome {
         enum sr_sandbox_end end;
@@ -71,6 +76,8 @@ struct sr_sandbox_outcome {
 // own, that is the first of them, which no snippet runs as.
 int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error);
 
+// Begins a sandbox; a spawner that died, or that does not see the store as it is now, is replaced first.
+// Errors are those of sr_spawner_start().
 int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error);
 // Ends what runs in it and frees its /scratch. Accepts NULL, returns NULL.
 struct sr_sandbox *sr_sandbox_close(struct sr_sandbox *sandbox);

@@ -38,6 +38,7 @@ struct child {
         int program; // O_PATH descriptor of the executable
         int control; // its end of the control socket
         int go;      // a byte arrives when the maps are written
+        int go_ours; // the parent's end of that pipe
         char *const *tree_roots;
         bool has_range;
 };
@@ -50,8 +51,9 @@ static _Noreturn void child_main(const struct child *child)
         char *environment[] = {NULL};
         char byte;
 
-        // The map files in /proc belong to root while a process is not dumpable, as the server may be.
-        if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 || setsid() < 0)
+        // Without our copy of its end, a parent that dies is the end of the pipe.
+        close(child->go_ours);
+        if (setsid() < 0)
                 _exit(1);
         if (read(child->go, &byte, 1) != 1)
                 _exit(1);
@@ -257,15 +259,23 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 .program = program_fd,
                 .control = theirs,
                 .go = go_read,
+                .go_ours = go_write,
                 .tree_roots = roots,
                 .has_range = process.has_range,
         };
 
+        // The map files in /proc belong to root while a process is not dumpable; the child inherits that.
+        int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+
+        (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         process.pid = sr_sys_clone3(&clone);
         if (process.pid == 0)
                 child_main(&child);
+        int clone_errno = errno;
+        if (dumpable == 0)
+                (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         if (process.pid < 0) {
-                r = step_error(SR_STEP_START_NAMESPACES, errno, error);
+                r = step_error(SR_STEP_START_NAMESPACES, clone_errno, error);
         } else {
                 r = write_maps(process.pid, child.has_range, root_id_base);
                 if (r < 0)

@@ -14,7 +14,6 @@ static const char *const names[SR_STEP_COUNT] = {
         [SR_STEP_START_PROC] = "mounting a fresh /proc",
         [SR_STEP_START_HOST] = "binding the host's system directories",
         [SR_STEP_START_PIVOT] = "leaving the host's mount tree",
-        [SR_STEP_START_FILTER] = "compiling the seccomp filter",
         [SR_STEP_START_LOOP] = "preparing the event loop",
         [SR_STEP_REQUEST] = "reading the request",
         [SR_STEP_SCRATCH] = "making /scratch",

@@ -14,7 +14,6 @@ enum sr_step_kind {
         SR_STEP_START_PROC,
         SR_STEP_START_HOST,
         SR_STEP_START_PIVOT,
-        SR_STEP_START_FILTER,
         SR_STEP_START_LOOP,
         // Before the clone.
         SR_STEP_REQUEST,

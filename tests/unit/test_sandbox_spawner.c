@@ -158,6 +158,7 @@ static void a_program_that_is_not_there_is_an_image_error(void **state)
         assert_int_equal(sr_capture_run(sandbox, &spec, &options, &capture, &error), -ENOENT);
         assert_int_equal(sr_error_get_kind(error), SR_ERROR_IMAGE);
         assert_non_null(strstr(sr_error_message(error), "executing the program"));
+        sr_capture_clear(&capture);
         sr_spawner_stop(spawner);
 }
 
@@ -240,6 +241,12 @@ static void spoil_flags(struct sr_wire_stage *stage, size_t *size, size_t *descr
         stage->descriptors = ~0u;
 }
 
+static void spoil_deadline(struct sr_wire_stage *stage, size_t *size, size_t *descriptors)
+{
+        (void)size, (void)descriptors;
+        stage->timeout_ns = UINT64_MAX;
+}
+
 static void spoil_scratch(struct sr_wire_stage *stage, size_t *size, size_t *descriptors)
 {
         (void)size, (void)descriptors;
@@ -252,7 +259,7 @@ static void hostile_requests_are_refused_and_survived(void **state)
                 {"chain id", spoil_chain},   {"store", spoil_store},     {"root", spoil_root},
                 {"strings", spoil_strings},  {"counts", spoil_counts},   {"length", spoil_length},
                 {"no final NUL", spoil_nul}, {"size", spoil_size},       {"descriptors", spoil_descriptors},
-                {"flags", spoil_flags},      {"scratch", spoil_scratch},
+                {"flags", spoil_flags},      {"scratch", spoil_scratch}, {"deadline", spoil_deadline},
         };
         static const char strings[] = "true\0PATH=/usr/bin:/bin";
         struct sr_spawner_process process;
@@ -330,6 +337,7 @@ static void a_killed_spawner_is_replaced(void **state)
         if (r == -EPIPE) {
                 // It died between being passed the run and starting it: that run is lost, the next is not.
                 error = sr_error_free(error);
+                sr_capture_clear(&capture);
                 r = run_shell(spawner, "exit 5", &capture, &error);
         }
         assert_int_equal(r, 0);

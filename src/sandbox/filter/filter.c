@@ -9,7 +9,10 @@
 // with the finished instructions, which the spawner includes. usage: sr-filter-generate > sandbox_filters.h
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/random.h>
 #include <linux/sched.h>
 #include <seccomp.h>
 #include <stdint.h>
@@ -48,7 +51,6 @@ static const char *const allowed[] = {
         "fchmodat2",
         "fchown",
         "fchownat",
-        "fcntl",
         "fdatasync",
         "fgetxattr",
         "flistxattr",
@@ -106,9 +108,7 @@ static const char *const allowed[] = {
         "statx",
         "symlink",
         "symlinkat",
-        "sync",
         "sync_file_range",
-        "syncfs",
         "tee",
         "truncate",
         "umask",
@@ -120,10 +120,6 @@ static const char *const allowed[] = {
         "vmsplice",
         "write",
         "writev",
-        "inotify_add_watch",
-        "inotify_init",
-        "inotify_init1",
-        "inotify_rm_watch",
         "memfd_create",
         // Waiting and events.
         "epoll_create",
@@ -394,7 +390,7 @@ static const char *const refused[] = {
 // TIOCSTI and TIOCLINUX are out with everything else. The kernel reads 32 bits, so 32 bits are compared.
 static const uint32_t ioctls[] = {
         TCGETS,
-        0x802c542a /* TCGETS2 */,
+        0x802c542a /* TCGETS2, which no header gives beside termios.h */,
         TIOCGWINSZ,
         TIOCGPGRP,
         TIOCOUTQ,
@@ -404,21 +400,52 @@ static const uint32_t ioctls[] = {
         FIOCLEX,
         FIONCLEX,
         FIOQSIZE,
-        0x80086601 /* FS_IOC_GETFLAGS */,
-        0x40049409 /* FICLONE */,
-        0x5207 /* RNDGETENTCNT */,
-        0x80045200 /* RNDGETENTCNT */,
+        FS_IOC_GETFLAGS,
+        FICLONE,
+        RNDGETENTCNT,
         // Looking at the loopback interface.
-        0x8910 /* SIOCGIFNAME */,
-        0x8912 /* SIOCGIFCONF */,
-        0x8913 /* SIOCGIFFLAGS */,
-        0x8915 /* SIOCGIFADDR */,
-        0x8919 /* SIOCGIFBRDADDR */,
-        0x891b /* SIOCGIFNETMASK */,
-        0x8921 /* SIOCGIFMTU */,
-        0x8927 /* SIOCGIFHWADDR */,
-        0x8933 /* SIOCGIFINDEX */,
-        0x8905 /* SIOCATMARK */,
+        SIOCGIFNAME,
+        SIOCGIFCONF,
+        SIOCGIFFLAGS,
+        SIOCGIFADDR,
+        SIOCGIFBRDADDR,
+        SIOCGIFNETMASK,
+        SIOCGIFMTU,
+        SIOCGIFHWADDR,
+        SIOCGIFINDEX,
+        SIOCATMARK,
+};
+
+// All of fcntl but leases and directory notification: both let a program watch or hold up others that use the
+// same image. The kernel reads 32 bits of the command.
+static const uint32_t fcntls[] = {
+        F_DUPFD,
+        F_GETFD,
+        F_SETFD,
+        F_GETFL,
+        F_SETFL,
+        F_GETLK,
+        F_SETLK,
+        F_SETLKW,
+        F_SETOWN,
+        F_GETOWN,
+        F_SETSIG,
+        F_GETSIG,
+        F_SETOWN_EX,
+        F_GETOWN_EX,
+        F_OFD_GETLK,
+        F_OFD_SETLK,
+        F_OFD_SETLKW,
+        F_GETLEASE,
+        F_DUPFD_CLOEXEC,
+        F_SETPIPE_SZ,
+        F_GETPIPE_SZ,
+        F_ADD_SEALS,
+        F_GET_SEALS,
+        F_GET_RW_HINT,
+        F_SET_RW_HINT,
+        F_GET_FILE_RW_HINT,
+        F_SET_FILE_RW_HINT,
 };
 
 // Execution domains that change nothing but reported values (as Docker's default profile has them).
@@ -518,6 +545,14 @@ static int add_program_rules(scmp_filter_ctx context)
                 r = add_clone_rules(context);
         if (r == 0)
                 r = add_values(context, SCMP_SYS(ioctl), 1, ioctls, COUNT(ioctls));
+        if (r == 0)
+                r = add_values(context, SCMP_SYS(fcntl), 1, fcntls, COUNT(fcntls));
+        // These act on every file system of the host and may sleep long; a program that writes to memory
+        // alone has nothing to wait for.
+        if (r == 0)
+                r = seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(sync), 0);
+        if (r == 0)
+                r = seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(syncfs), 0);
         if (r == 0)
                 r = add_values(context, SCMP_SYS(personality), 0, personalities, COUNT(personalities));
         if (r == 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -46,6 +47,17 @@ static void reset_signals(void)
                 signal(number, SIG_DFL);
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+// Each run takes a few descriptors, and there may be many runs.
+static void raise_descriptor_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+                limit.rlim_cur = limit.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &limit);
+        }
 }
 
 // Descriptors that arrive later must lie above the numbers init moves them to, so those are taken now.
@@ -121,7 +133,7 @@ static void open_run(struct loop *loop, int socket)
         for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++) {
                 struct sr_spawner_run *run = &loop->runs[i];
 
-                if (run->socket >= 0)
+                if (!sr_run_is_free(run))
                         continue;
                 run->socket = socket;
                 // An event may be stale when its turn comes; reading must then not wait.
@@ -176,10 +188,9 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 return;
         if (is_kind(&message, n, SR_WIRE_STAGE, sizeof(message.head))) {
                 sr_run_launch(&loop->state, run, &message.stage, (size_t)n, descriptors, count);
-                if (run->init != 0 && watch(loop, run->pidfd, SOURCE_INIT, run->slot) < 0) {
-                        sr_run_kill(run, SR_WIRE_END_KILLED);
-                        sr_run_finish(run);
-                }
+                // Out of memory for one event: nothing goes on from there.
+                if (run->init != 0 && watch(loop, run->pidfd, SOURCE_INIT, run->slot) < 0)
+                        _exit(1);
         } else if (is_kind(&message, n, SR_WIRE_SCRATCH, sizeof(message.scratch))) {
                 sr_run_make_scratch(&loop->state, run, &message.scratch);
         } else if (is_kind(&message, n, SR_WIRE_KILL, sizeof(message.head))) {
@@ -242,6 +253,7 @@ int sr_spawner_main(int argc, char **argv)
                 return 2;
         }
         reset_signals();
+        raise_descriptor_limit();
         umask(022);
         prctl(PR_SET_NAME, "sandbox-spawner", 0, 0, 0);
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -89,7 +89,8 @@ static bool stage_is_sound(const struct sr_wire_stage *stage, size_t size, size_
             stage->strings[stage->strings_length - 1] != '\0')
                 return false;
         if (stage->root > SR_WIRE_ROOT_HOST || stage->store >= SR_START_STORES_MAX ||
-            stage->scratch > SR_WIRE_SCRATCH_WRITE || stage->timeout_ns == 0 || stage->processors == 0)
+            stage->scratch > SR_WIRE_SCRATCH_WRITE || stage->timeout_ns == 0 ||
+            stage->timeout_ns > SR_WIRE_TIMEOUT_MAX_NS || stage->processors == 0)
                 return false;
         if (stage->tmp_bytes == 0 || stage->tmp_inodes == 0)
                 return false;
@@ -266,10 +267,10 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
 {
         struct sr_wire_failure failure = {.step = SR_STEP_REQUEST, .errnum = EINVAL};
 
-        run->requested_ns = sr_clock_monotonic_ns();
-        run->end = SR_WIRE_END_EXITED;
         if (run->init == 0 && stage_is_sound(request, size, count)) {
+                run->requested_ns = sr_clock_monotonic_ns();
                 run->deadline_ns = run->requested_ns + request->timeout_ns;
+                run->end = SR_WIRE_END_EXITED;
                 failure = launch_stage(state, run, request, descriptors);
         }
         if (failure.step != SR_STEP_NONE) {
@@ -320,8 +321,7 @@ static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, stru
         else if (run->end != SR_WIRE_END_EXITED)
                 outcome->end = run->end;
         else
-                *outcome = (struct sr_wire_outcome){.end = SR_WIRE_END_FAILED,
-                                                    .failure = {SR_STEP_FORK, ECHILD}};
+                outcome->end = SR_WIRE_END_DIED;
 }
 
 static uint64_t microseconds(struct timeval time)
@@ -341,6 +341,18 @@ static void reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
         outcome->peak_kib = (uint64_t)usage.ru_maxrss;
 }
 
+static void free_scratch(struct sr_spawner_run *run)
+{
+        char path[32];
+
+        if (!run->scratch)
+                return;
+        scratch_path(run, path);
+        // Lazily: the server may still hold a descriptor; its memory goes with the last one.
+        (void)umount2(path, MNT_DETACH);
+        run->scratch = false;
+}
+
 void sr_run_finish(struct sr_spawner_run *run)
 {
         struct sr_wire_outcome outcome = {0};
@@ -351,27 +363,22 @@ void sr_run_finish(struct sr_spawner_run *run)
         run->init = 0;
         run->pidfd = sr_fd_close(run->pidfd);
         run->report = sr_fd_close(run->report);
-        send_outcome(run, &outcome);
+        if (run->socket >= 0)
+                send_outcome(run, &outcome);
+        else
+                free_scratch(run);
 }
 
 void sr_run_release(struct sr_spawner_run *run)
 {
-        char path[32];
-
-        if (run->init != 0) {
-                struct sr_wire_outcome nobody_asks = {0};
-
-                sr_run_kill(run, SR_WIRE_END_KILLED);
-                reap(run, &nobody_asks);
-                run->init = 0;
-                run->pidfd = sr_fd_close(run->pidfd);
-                run->report = sr_fd_close(run->report);
-        }
-        if (run->scratch) {
-                scratch_path(run, path);
-                // Lazily: the server may still hold a descriptor; its memory goes with the last one.
-                (void)umount2(path, MNT_DETACH);
-                run->scratch = false;
-        }
         run->socket = sr_fd_close(run->socket);
+        if (run->init != 0)
+                sr_run_kill(run, SR_WIRE_END_KILLED);
+        else
+                free_scratch(run);
+}
+
+bool sr_run_is_free(const struct sr_spawner_run *run)
+{
+        return run->socket < 0 && run->init == 0;
 }

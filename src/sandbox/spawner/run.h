@@ -18,7 +18,7 @@ struct sr_spawner_state {
 
 struct sr_spawner_run {
         unsigned slot; // names the mount point of its /scratch and, with a range, its id
-        int socket;    // to the server; -1: the slot is free
+        int socket;    // to the server; -1: nobody waits for an answer
         bool scratch;  // /scratch/<slot> is mounted
         pid_t init;    // 0: nothing runs
         int pidfd;     // of init
@@ -37,7 +37,10 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
                    const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count);
 // Kills what runs; reason is what the outcome will say.
 void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason);
-// init is dead: reaps it and sends the outcome.
+// init is dead: reaps it and sends the outcome, to whom still asks.
 void sr_run_finish(struct sr_spawner_run *run);
-// The server has closed its end: kills, reaps, unmounts, frees the slot.
+// The server has closed its end: kills, and frees the slot at once or, when something runs, in the
+// sr_run_finish() that follows. Never waits.
 void sr_run_release(struct sr_spawner_run *run);
+// Whether a new run may have the slot.
+bool sr_run_is_free(const struct sr_spawner_run *run);

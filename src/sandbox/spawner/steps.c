@@ -57,7 +57,9 @@ static int attach_devices(const char *path)
 // A file is covered by /dev/null, a directory by an empty read-only tmpfs; what is not there needs no cover.
 static int mask(const char *path)
 {
-        if (mount(TEMPLATE_NULL, path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
+        if (access(path, F_OK) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        if (mount(TEMPLATE_NULL, path, NULL, MS_BIND, NULL) == 0)
                 return 0;
         if (errno != ENOTDIR)
                 return -errno;
