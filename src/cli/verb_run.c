@@ -127,6 +127,7 @@ static bool read_arguments(struct sr_cli *cli, char *const *arguments, struct ru
         return wrong == NULL;
 }
 
+// -EFBIG when there is more than the limit, which is all that is read.
 static int read_code(const struct run_arguments *a, uint64_t limit, struct sr_buf *code,
                      struct sr_error **error)
 {
@@ -299,8 +300,30 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
         return exit_status(cli, result, passage);
 }
 
+// A run that cannot be: one sentence, or with --json a result like any other refusal's.
+static int refuse(struct sr_cli *cli, const struct run_arguments *a, const char *language,
+                  enum sr_run_reason reason, const char *message)
+{
+        _cleanup_result_ struct sr_run_result *result = NULL;
+
+        if (!a->json)
+                return sr_cli_fail(cli, "%s", message);
+        result = sr_run_result_new_refused(language, reason, message);
+        return print_json(cli, result);
+}
+
+static int refuse_unknown(struct sr_cli *cli, const struct run_arguments *a)
+{
+        _cleanup_free_ char *message =
+                sr_asprintf("the name of %s does not tell its language; say it with -l", a->file);
+
+        return refuse(cli, a, NULL, SR_REASON_REFUSED, message);
+}
+
+// too_long says so of the code, else it is NULL.
 static int run_code(struct sr_cli *cli, const struct run_arguments *a, const struct sr_config *config,
-                    const struct sr_buf *code, int stdin_fd, struct passage *passage)
+                    const struct sr_buf *code, const struct sr_error *too_long, int stdin_fd,
+                    struct passage *passage)
 {
         _cleanup_error_ struct sr_error *error = NULL;
         _cleanup_runner_ struct sr_runner *runner = NULL;
@@ -318,16 +341,17 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
         };
 
         if (sr_runner_new(config, &runner, &error) < 0)
-                return sr_cli_fail(cli, "%s", sr_error_message(error));
+                return refuse(cli, a, a->language, SR_REASON_INTERNAL, sr_error_message(error));
         if (request.language == NULL) {
                 const struct sr_language *language =
                         sr_language_find_by_path(sr_runner_languages(runner), a->file);
 
                 if (language == NULL)
-                        return sr_cli_fail(cli, "the name of %s does not tell its language; say it with -l",
-                                           a->file);
+                        return refuse_unknown(cli, a);
                 request.language = language->name;
         }
+        if (too_long != NULL)
+                return refuse(cli, a, request.language, SR_REASON_REFUSED, sr_error_message(too_long));
         result = sr_runner_execute(runner, &request, passage->cancel);
         return report(cli, a, config, result, passage);
 }
@@ -335,27 +359,31 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
 static int run_main(struct sr_cli *cli, char *const *arguments)
 {
         struct run_arguments a = {0};
-        _cleanup_error_ struct sr_error *error = NULL;
+        _cleanup_error_ struct sr_error *error = NULL, *too_long = NULL;
         _cleanup_config_ struct sr_config *config = NULL;
         _cleanup_buf_ struct sr_buf code = {0};
         _cleanup_close_ int stdin_fd = -1;
         struct passage passage = {0};
-        int status;
+        int status, r;
 
         if (!read_arguments(cli, arguments, &a))
                 return cli->status;
         status = sr_cli_load_config(cli, &config);
         if (status != SR_EXIT_OK)
                 return status;
-        if (read_code(&a, config->max_code_bytes, &code, &error) < 0 ||
-            open_input(a.stdin_path, &stdin_fd, &error) < 0)
+        r = read_code(&a, config->max_code_bytes, &code, &error);
+        if (r == -EFBIG)
+                too_long = sr_steal(error);
+        else if (r < 0)
+                return sr_cli_fail(cli, "%s", sr_error_message(error));
+        if (open_input(a.stdin_path, &stdin_fd, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
         passage.cancel = sr_run_cancel_new();
         passage.wake_fd = sr_interrupt_catch(passage.cancel);
         if (passage.wake_fd < 0)
                 status = sr_cli_fail(cli, "cannot watch for signals: %s", strerror(-passage.wake_fd));
         else
-                status = run_code(cli, &a, config, &code, stdin_fd, &passage);
+                status = run_code(cli, &a, config, &code, too_long, stdin_fd, &passage);
         sr_interrupt_release();
         sr_run_cancel_free(passage.cancel);
         sr_fd_close(passage.wake_fd);
@@ -372,7 +400,8 @@ const struct sr_verb sr_verb_run = {
                 "status is ours: 124 when it ran out of time, 125 when we refuse or fail (the reason is on\n"
                 "stderr), the compiler's when it does not compile, 128 and the number when a signal ends "
                 "it.\n"
-                "Ctrl-C ends the run (130). What follows -- are the arguments of the program.",
+                "Ctrl-C ends the run (130). What follows -- are the arguments of the program.\n"
+                "With --json a refusal or a failure to start is a result too, and the exit status 0.",
         .options = options,
         .usage_status = SR_EXIT_RUN_TROUBLE,
         .failure_status = SR_EXIT_RUN_TROUBLE,

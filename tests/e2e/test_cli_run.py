@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -243,12 +244,50 @@ def test_the_readme_explains_every_member(runner):
     (["-l", "klingon", "-c", "1"], "error", "refused", None),
     (["-l", "python", "-c", " \n\t"], "error", "refused", None),
     (["-l", "python", "-t", "31", "-c", "1"], "error", "refused", None),
+    (["-l", "python", "--image", "no/such:image", "-c", "1"], "error", "refused", None),
 ])
 def test_json_exits_with_0_whatever_became_of_the_program(runner, args, status, reason, exit_code):
     done = runner.run("run", "--json", *args)
     assert done.code == 0, repr(done)
     result = done.json()
     assert (result["status"], result["reason"], result["exit_code"]) == (status, reason, exit_code)
+
+
+@pytest.mark.parametrize("args, language, words", [
+    (["big.py"], "python", ["big.py", "51200", "run.max_code"]),
+    (["-l", " Python ", "/dev/zero"], "python", ["/dev/zero", "51200"]),
+    (["-l", "cpp", "-"], "cpp", ["standard input", "51200"]),
+    (["snippet.klingon"], "", ["snippet.klingon", "-l"]),
+])
+def test_json_of_what_never_reaches_the_runner(runner, args, language, words):
+    """The object is that of any refusal, to the last member."""
+    runner.file("big.py", "#" * 51201)
+    runner.file("snippet.klingon", "print(1)")
+    done = runner.run("run", "--json", *args, input="x" * 51201)
+    assert done.code == 0 and done.err == "", repr(done)
+    result = done.json()
+    for word in words:
+        assert word in result["stderr"], result
+    usual = runner.run("run", "--json", "-l", "python", "-c", " ").json()
+    assert result | {"stderr": ""} == usual | {"stderr": "", "language": language}
+
+
+def test_json_of_a_spawner_that_cannot_start(runner):
+    lonely = runner.place / "lonely"
+    lonely.mkdir()
+    copy = shutil.copy(runner.program, lonely / "sandbox-runner")
+    process = subprocess.run([copy, "run", "--json", "-l", "python", "-c", "1"], env=runner.env, cwd=runner.place,
+                             capture_output=True, timeout=60)
+    assert process.returncode == 0 and process.stderr == b"", process
+    result = json.loads(process.stdout)
+    assert (result["status"], result["reason"], result["exit_code"]) == ("error", "internal", None)
+    assert list(result)[:6] == CONTRACT and "sandbox-runner-spawner" in result["stderr"]
+
+
+@pytest.mark.parametrize("args", [["missing.py"], ["-l", "python"], ["-l", "python", "-c", "1", "--stdin", "missing"]])
+def test_json_does_not_cover_the_command_line(runner, args):
+    done = runner.run("run", "--json", *args)
+    assert done.code == 125 and done.out == "" and done.err.startswith("sandbox-runner: "), repr(done)
 
 
 def test_json_of_an_interrupted_run(runner):
