@@ -17,11 +17,10 @@
 #define FAULT_MAX       20 // reported of one file
 
 enum member_kind {
-        MEMBER_TEXT,   // char *
-        MEMBER_LIST,   // char **
-        MEMBER_ARGV,   // char **, at least one element
-        MEMBER_MAP,    // char **, "NAME=value"
-        MEMBER_LIMITS, // char **, "stage.name=value"
+        MEMBER_TEXT, // char *
+        MEMBER_LIST, // char **
+        MEMBER_ARGV, // char **, at least one element
+        MEMBER_MAP,  // char **, "NAME=value"
 };
 
 static bool is_description(const char *text)
@@ -92,7 +91,6 @@ static const struct member {
         {"compile", MEMBER_ARGV, false, AT(compile), NULL, NULL},
         {"run", MEMBER_ARGV, true, AT(run), NULL, NULL},
         {"environment", MEMBER_MAP, false, AT(environment), NULL, NULL},
-        {"limits", MEMBER_LIMITS, false, AT(limits), NULL, NULL},
 #undef AT
 };
 #define MEMBER_COUNT (sizeof(members) / sizeof(members[0]))
@@ -224,64 +222,6 @@ static void take_map(struct parser *p, const struct member *member, const cJSON 
         }
 }
 
-// A string, number or boolean as text.
-static char *take_scalar(struct parser *p, const char *label, const cJSON *item)
-{
-        if (cJSON_IsNumber(item))
-                return sr_asprintf("%.15g", item->valuedouble);
-        if (cJSON_IsBool(item))
-                return sr_strdup(cJSON_IsTrue(item) ? "true" : "false");
-        if (cJSON_IsString(item))
-                return take_text(p, label, item);
-        fault(p, "%s must be a number, a string or a boolean", label);
-        return NULL;
-}
-
-static void take_stage_limits(struct parser *p, const cJSON *stage, char ***to)
-{
-        const cJSON *entry;
-
-        if (strcmp(stage->string, "run") != 0 && strcmp(stage->string, "compile") != 0) {
-                _cleanup_free_ char *name = shown(stage->string);
-
-                fault(p, "\"limits\" has an unknown member \"%s\": there are \"run\" and \"compile\"", name);
-                return;
-        }
-        if (!cJSON_IsObject(stage)) {
-                fault(p, "\"%s\" of \"limits\" must be an object", stage->string);
-                return;
-        }
-        cJSON_ArrayForEach(entry, stage)
-        {
-                _cleanup_free_ char *cut = shown(entry->string);
-                _cleanup_free_ char *label = sr_asprintf("\"%s\" of the %s limits", cut, stage->string);
-                _cleanup_free_ char *value = take_scalar(p, label, entry);
-
-                if (cJSON_GetObjectItemCaseSensitive(stage, entry->string) != entry)
-                        fault(p, "%s is given twice", label);
-                else if (value != NULL)
-                        sr_strv_append(to, sr_asprintf("%s.%s=%s", stage->string, entry->string, value));
-        }
-}
-
-static void take_limits(struct parser *p, const struct member *member, const cJSON *item, char ***to)
-{
-        const cJSON *stage;
-
-        if (!cJSON_IsObject(item)) {
-                fault(p, "\"%s\" must be an object with \"run\" or \"compile\"", member->name);
-                return;
-        }
-        *to = sr_new_array(char *, 1);
-        cJSON_ArrayForEach(stage, item)
-        {
-                if (cJSON_GetObjectItemCaseSensitive(item, stage->string) != stage)
-                        fault(p, "\"%s\" of \"limits\" is given twice", stage->string);
-                else
-                        take_stage_limits(p, stage, to);
-        }
-}
-
 static void take_member(struct parser *p, const struct member *member, const cJSON *item)
 {
         void *to = (char *)p->language + member->offset;
@@ -299,9 +239,6 @@ static void take_member(struct parser *p, const struct member *member, const cJS
                 break;
         case MEMBER_MAP:
                 take_map(p, member, item, to);
-                break;
-        case MEMBER_LIMITS:
-                take_limits(p, member, item, to);
                 break;
         }
 }

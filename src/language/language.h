@@ -11,8 +11,7 @@
 //   "source": "snippet.py",                             file name in /scratch
 //   "compile": ["g++", "-std=c++17", …],                optional; its presence makes the language compiled
 //   "run": ["python", "/scratch/snippet.py"],           argument vector, no shell
-//   "environment": {"PYTHONUNBUFFERED": "1"},           optional
-//   "limits": {"run": {"memory": "256M", …}, "compile": {…}}   optional, reserved names as in config
+//   "environment": {"PYTHONUNBUFFERED": "1"}            optional
 // }
 //
 // Identifiers and aliases are [a-z0-9][a-z0-9+#._-]*, at most 64 characters. An identifier, alias or
@@ -38,7 +37,6 @@ struct sr_language {
         char **compile;         // NULL: interpreted
         char **run;
         char **environment; // "NAME=value"
-        char **limits;      // "run.memory=256M": names as in config, not checked; may be NULL
         char *path;         // of its file
 };
 

@@ -21,8 +21,7 @@
         "[\"a/b:1\"],"                                                                                       \
         " \"recipe\": \"python\", \"aliases\": [\"py\", \"python3\"], \"extensions\": [\".py\"],"            \
         " \"source\": \"snippet.py\", \"run\": [\"python\", \"/scratch/snippet.py\"],"                       \
-        " \"environment\": {\"PYTHONUNBUFFERED\": \"1\", \"EMPTY\": \"\"},"                                  \
-        " \"limits\": {\"run\": {\"memory\": \"256M\", \"pids\": 8}, \"compile\": {}}}"
+        " \"environment\": {\"PYTHONUNBUFFERED\": \"1\", \"EMPTY\": \"\"}}"
 // The least a file needs; the caller adds members.
 #define LEAST(more)                                                                                          \
         "{\"description\": \"D\", \"image\": \"i\", \"extensions\": [], \"source\": \"s\", \"run\": "        \
@@ -140,7 +139,6 @@ static void test_reads_every_member(void **state)
         assert_null(python->compile);
         assert_list(python->run, "python", "/scratch/snippet.py", NULL);
         assert_list(python->environment, "PYTHONUNBUFFERED=1", "EMPTY=", NULL);
-        assert_list(python->limits, "run.memory=256M", "run.pids=8", NULL);
         assert_non_null(strstr(python->path, "/one/python.json"));
 
         assert_string_equal(cpp->name, "cpp");
@@ -150,7 +148,6 @@ static void test_reads_every_member(void **state)
         assert_null(cpp->recipe);
         assert_null(cpp->aliases);
         assert_null(cpp->environment);
-        assert_null(cpp->limits);
 }
 
 static void test_find(void **state)
@@ -242,11 +239,7 @@ static void test_faults(void **state)
                 {LEAST(", \"environment\": {\"\": \"x\"}"), "no name of a variable"},
                 {LEAST(", \"environment\": {\"A\": 1}"), "\"A\" of \"environment\" must be a string"},
                 {LEAST(", \"environment\": {\"A\": \"1\", \"A\": \"2\"}"), "given twice"},
-                {LEAST(", \"limits\": []"), "\"limits\" must be an object"},
-                {LEAST(", \"limits\": {\"link\": {}}"), "unknown member \"link\""},
-                {LEAST(", \"limits\": {\"run\": 1}"), "\"run\" of \"limits\" must be an object"},
-                {LEAST(", \"limits\": {\"run\": {\"pids\": []}}"), "must be a number, a string or a boolean"},
-                {LEAST(", \"limits\": {\"run\": {\"pids\": [1]}}"), "must be a number, a string or a boolean"},
+                {LEAST(", \"limits\": {}"), "unknown member \"limits\""},
                 {"{\"image\": \"i\", \"extensions\": [], \"source\": \"s\", \"run\": [\"r\"]}",
                  "\"description\" is missing"},
                 {"{\"description\": \"D\", \"extensions\": [], \"source\": \"s\", \"run\": [\"r\"]}",
