@@ -18,12 +18,20 @@
 #define STAGE     "stage/"
 #define COPY_SIZE (256 * 1024)
 
+// A blob of the store that was read to see whether it is what its name says.
+struct checked {
+        char *hex;
+        int64_t size; // -1: it is damaged
+};
+
 struct sr_image_blobs {
         struct sr_image_writer *writer;
         const struct sr_image_work *work;
         int source_fd;
         char **pending; // hex digits of what is to be moved from the stage into the store
-        char *buffer;   // COPY_SIZE bytes
+        struct checked *checked;
+        size_t checked_count, checked_room;
+        char *buffer; // COPY_SIZE bytes
 };
 
 struct sr_image_blob_writer {
@@ -53,6 +61,9 @@ struct sr_image_blobs *sr_image_blobs_close(struct sr_image_blobs *blobs)
 {
         if (blobs != NULL) {
                 sr_strv_free(blobs->pending);
+                for (size_t i = 0; i < blobs->checked_count; i++)
+                        free(blobs->checked[i].hex);
+                free(blobs->checked);
                 free(blobs->buffer);
                 free(blobs);
         }
@@ -62,6 +73,11 @@ struct sr_image_blobs *sr_image_blobs_close(struct sr_image_blobs *blobs)
 void sr_image_blobs_closep(struct sr_image_blobs **blobs)
 {
         *blobs = sr_image_blobs_close(*blobs);
+}
+
+static int refuse_digest(int r, struct sr_error **error)
+{
+        return sr_error_set(error, SR_ERROR_HOST, -r, "libcrypto cannot compute SHA-256 on this host");
 }
 
 // The size of the regular file directory_fd/prefix<hex>, or -1.
@@ -75,9 +91,71 @@ static int64_t find_size(int directory_fd, const char *prefix, const char *hex)
         return found.st_size;
 }
 
-static int64_t size_in_store(const struct sr_image_blobs *blobs, const char *hex)
+// Reads the rest of fd.
+static int digest_file(struct sr_image_blobs *blobs, int fd, const char *name,
+                       char ret_hex[SR_DIGEST_HEX_LENGTH + 1], struct sr_error **error)
 {
-        return find_size(sr_image_writer_fd(blobs->writer), BLOBS, hex);
+        _cleanup_digest_ struct sr_digest *digest = sr_digest_new();
+        ssize_t n;
+
+        while ((n = read(fd, blobs->buffer, COPY_SIZE)) != 0) {
+                if (n < 0 && errno != EINTR)
+                        return sr_error_set(error, SR_ERROR_HOST, errno, "%s cannot be read: %s", name,
+                                            strerror(errno));
+                if (n > 0)
+                        sr_digest_update(digest, blobs->buffer, (size_t)n);
+        }
+
+        int r = sr_digest_finish(digest, ret_hex);
+
+        return r < 0 ? refuse_digest(r, error) : 0;
+}
+
+static struct checked *find_checked(const struct sr_image_blobs *blobs, const char *hex)
+{
+        for (size_t i = 0; i < blobs->checked_count; i++)
+                if (strcmp(blobs->checked[i].hex, hex) == 0)
+                        return &blobs->checked[i];
+        return NULL;
+}
+
+static void note_checked(struct sr_image_blobs *blobs, const char *hex, int64_t size)
+{
+        struct checked *before = find_checked(blobs, hex);
+
+        if (before != NULL) {
+                before->size = size;
+                return;
+        }
+        if (blobs->checked_count == blobs->checked_room) {
+                blobs->checked_room = blobs->checked_room > 0 ? blobs->checked_room * 2 : 16;
+                blobs->checked = sr_realloc(blobs->checked, blobs->checked_room, sizeof(*blobs->checked));
+        }
+        blobs->checked[blobs->checked_count++] = (struct checked){.hex = sr_strdup(hex), .size = size};
+}
+
+// The size of the store's blob, or -1 when there is none or it is not what its name says: a disk or a crash
+// may have damaged it since it came in, and this import may have a good one.
+static int64_t size_in_store(struct sr_image_blobs *blobs, const char *hex)
+{
+        const struct checked *checked = find_checked(blobs, hex);
+        char found[SR_DIGEST_HEX_LENGTH + 1];
+
+        if (checked != NULL)
+                return checked->size;
+
+        _cleanup_free_ char *path = sr_asprintf(BLOBS "%s", hex);
+        int64_t size = find_size(sr_image_writer_fd(blobs->writer), BLOBS, hex);
+        _cleanup_close_ int fd = size < 0 ? -1
+                                          : openat(sr_image_writer_fd(blobs->writer), path,
+                                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+        if (size < 0)
+                return -1;
+        if (fd < 0 || digest_file(blobs, fd, path, found, NULL) < 0 || strcmp(found, hex) != 0)
+                size = -1;
+        note_checked(blobs, hex, size);
+        return size;
 }
 
 static int64_t size_in_stage(const struct sr_image_blobs *blobs, const char *hex)
@@ -146,8 +224,7 @@ int sr_image_blob_end(struct sr_image_blob_writer *writer, struct sr_error **err
                                     writer->written, writer->size);
         r = sr_digest_finish(writer->digest, hex);
         if (r < 0)
-                return sr_error_set(error, SR_ERROR_HOST, -r,
-                                    "libcrypto cannot compute SHA-256 on this host");
+                return refuse_digest(r, error);
         if (strcmp(hex, writer->hex) != 0)
                 return sr_error_set(error, SR_ERROR_IMAGE, EBADMSG,
                                     "it is damaged: its digest is sha256:%s, and it should be sha256:%s", hex,
@@ -176,6 +253,7 @@ void sr_image_blob_freep(struct sr_image_blob_writer **writer)
 // Opens a blob of the source. A descriptor or a negative errno.
 static int open_source(struct sr_image_blobs *blobs, const char *hex, struct sr_error **error)
 {
+        const struct checked *stored = find_checked(blobs, hex);
         _cleanup_free_ char *path = sr_asprintf(BLOBS "%s", hex);
         // Whatever it is, opening it must not wait.
         _cleanup_close_ int fd = blobs->source_fd < 0 ? -1
@@ -184,8 +262,9 @@ static int open_source(struct sr_image_blobs *blobs, const char *hex, struct sr_
         struct stat found;
 
         if (blobs->source_fd < 0 || (fd < 0 && errno == ENOENT))
-                return sr_error_set(error, SR_ERROR_IMAGE, ENOENT,
-                                    "blob sha256:%s is not in what is imported", hex);
+                return sr_error_set(
+                        error, SR_ERROR_IMAGE, ENOENT, "blob sha256:%s is not in what is imported%s", hex,
+                        stored != NULL && stored->size < 0 ? ", and that of the store is damaged" : "");
         if (fd < 0 || fstat(fd, &found) < 0)
                 return sr_error_set(error, SR_ERROR_IMAGE, errno, "%s cannot be read: %s", path,
                                     strerror(errno));
@@ -218,8 +297,9 @@ static int copy_from_source(struct sr_image_blobs *blobs, const char *hex, int64
 bool sr_image_blobs_have(const struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor)
 {
         const char *hex = sr_digest_hex(descriptor->digest);
+        const struct checked *checked = find_checked(blobs, hex);
 
-        return size_in_store(blobs, hex) == descriptor->size || size_in_stage(blobs, hex) >= 0;
+        return (checked != NULL && checked->size >= 0) || size_in_stage(blobs, hex) >= 0;
 }
 
 int sr_image_blobs_fetch(struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor,
@@ -282,8 +362,7 @@ int sr_image_blobs_document(struct sr_image_blobs *blobs, const struct sr_image_
                 return sr_error_set(error, SR_ERROR_HOST, -r, "%s cannot be read: %s", what, strerror(-r));
         r = sr_digest_of(ret->data != NULL ? ret->data : "", ret->len, hex);
         if (r < 0)
-                return sr_error_set(error, SR_ERROR_HOST, -r,
-                                    "libcrypto cannot compute SHA-256 on this host");
+                return refuse_digest(r, error);
         if (strcmp(hex, sr_digest_hex(descriptor->digest)) != 0)
                 return sr_error_set(error, SR_ERROR_IMAGE, EBADMSG,
                                     "%s is damaged: its digest is sha256:%s, not %s", what, hex,
@@ -298,8 +377,7 @@ int sr_image_blobs_add(struct sr_image_blobs *blobs, const struct sr_buf *bytes,
         int r = sr_digest_of(bytes->data, bytes->len, ret_hex);
 
         if (r < 0)
-                return sr_error_set(error, SR_ERROR_HOST, -r,
-                                    "libcrypto cannot compute SHA-256 on this host");
+                return refuse_digest(r, error);
         r = sr_image_blob_begin(blobs, ret_hex, (int64_t)bytes->len, &writer, error);
         if (r == -EEXIST)
                 return 0;
@@ -314,9 +392,7 @@ int sr_image_blobs_move(struct sr_image_blobs *blobs, int directory_fd, const ch
                         char ret_hex[SR_DIGEST_HEX_LENGTH + 1], int64_t *ret_size, struct sr_error **error)
 {
         _cleanup_close_ int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        _cleanup_digest_ struct sr_digest *digest = sr_digest_new();
         struct stat found;
-        ssize_t n = 0;
 
         if (fd < 0 || fstat(fd, &found) < 0)
                 return sr_error_set(error, SR_ERROR_IMAGE, errno, "%s cannot be opened: %s", name,
@@ -325,19 +401,11 @@ int sr_image_blobs_move(struct sr_image_blobs *blobs, int directory_fd, const ch
                 return sr_error_set(error, SR_ERROR_IMAGE, EINVAL, "%s is no regular file", name);
         if ((uint64_t)found.st_size > SR_IMAGE_MAX_BLOB_BYTES)
                 return sr_error_set(error, SR_ERROR_IMAGE, E2BIG, "%s is larger than an image may be", name);
-        while ((n = read(fd, blobs->buffer, COPY_SIZE)) != 0) {
-                if (n < 0 && errno != EINTR)
-                        return sr_error_set(error, SR_ERROR_HOST, errno, "%s cannot be read: %s", name,
-                                            strerror(errno));
-                if (n > 0)
-                        sr_digest_update(digest, blobs->buffer, (size_t)n);
-        }
 
-        int r = sr_digest_finish(digest, ret_hex);
+        int r = digest_file(blobs, fd, name, ret_hex, error);
 
         if (r < 0)
-                return sr_error_set(error, SR_ERROR_HOST, -r,
-                                    "libcrypto cannot compute SHA-256 on this host");
+                return r;
 
         _cleanup_free_ char *path = sr_asprintf(STAGE "%s", ret_hex);
 
@@ -361,8 +429,11 @@ int sr_image_blobs_publish(struct sr_image_blobs *blobs, struct sr_error **error
         for (size_t i = 0; r == 0 && blobs->pending != NULL && blobs->pending[i] != NULL; i++) {
                 _cleanup_free_ char *from = sr_asprintf(STAGE "%s", blobs->pending[i]);
                 _cleanup_free_ char *to = sr_asprintf(BLOBS "%s", blobs->pending[i]);
+                int64_t size = size_in_stage(blobs, blobs->pending[i]);
 
                 r = sr_image_publish(blobs->writer, blobs->work, from, to, NULL, error);
+                if (r == 0)
+                        note_checked(blobs, blobs->pending[i], size);
         }
         blobs->pending = sr_strv_free(blobs->pending);
         return r;

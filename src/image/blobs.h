@@ -1,8 +1,9 @@
 // The blobs of one import: where they come from, checked against their digest and size on the way, and staged
 // until the image is complete.
 //
-// A blob is looked for in the store, among those staged, and in the source; only then is it missing. What the
-// store has is taken as it is: it was checked when it came in.
+// A blob is looked for in the store, among those staged, and in the source; only then is it missing. One of
+// the store is read first to see whether it still is what its name says; a damaged one counts as absent, so
+// that importing an image again repairs it.
 #pragma once
 
 #include <stdint.h>
@@ -23,7 +24,7 @@ void sr_image_blobs_closep(struct sr_image_blobs **blobs);
 // messages.
 int sr_image_blobs_fetch(struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor,
                          const char *what, struct sr_error **error);
-// Whether fetching it would copy nothing.
+// Whether fetching it would neither read nor copy anything.
 bool sr_image_blobs_have(const struct sr_image_blobs *blobs, const struct sr_image_descriptor *descriptor);
 // Opens a blob that was fetched, for reading. A descriptor or a negative errno.
 int sr_image_blobs_open_blob(struct sr_image_blobs *blobs, const char *digest, struct sr_error **error);

@@ -78,33 +78,6 @@ static void chain_ids_are_those_of_the_specification(void **state)
         assert_string_equal(hex, "a893da35bd22286079f2f3931516d3423eb9b4945f2379e0f8a501ec3d665dd6");
 }
 
-static void make_tar(const char *layout, struct tar *tar, int filter)
-{
-        _cleanup_close_ int fd = open(layout, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _cleanup_close_ int blobs = openat(fd, "blobs/sha256", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        static const char *const documents[] = {"oci-layout", "index.json"};
-        _cleanup_strv_ char **names = NULL;
-
-        tar_begin(tar, filter);
-        tar_directory(tar, "./blobs/sha256/");
-        assert_int_equal(sr_image_read_names(blobs, &names), 0);
-        for (size_t i = 0; names[i] != NULL; i++) {
-                _cleanup_free_ char *path = sr_asprintf("./blobs/sha256/%s", names[i]);
-                _cleanup_buf_ struct sr_buf bytes = {0};
-
-                assert_int_equal(sr_fd_read_file(blobs, names[i], 1 << 24, &bytes), 0);
-                tar_add(tar, path, (struct tar_entry){AE_IFREG, 0644, NULL, bytes.data, bytes.len, 0});
-        }
-        for (size_t i = 0; i < 2; i++) {
-                _cleanup_buf_ struct sr_buf bytes = {0};
-
-                if (sr_fd_read_file(fd, documents[i], 1 << 24, &bytes) == 0)
-                        tar_add(tar, documents[i],
-                                (struct tar_entry){AE_IFREG, 0644, NULL, bytes.data, bytes.len, 0});
-        }
-        tar_end(tar);
-}
-
 static void an_archive_of_a_layout_is_as_good(void **state)
 {
         static const int filters[] = {ARCHIVE_FILTER_NONE, ARCHIVE_FILTER_GZIP, ARCHIVE_FILTER_ZSTD};

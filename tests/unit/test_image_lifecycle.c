@@ -208,6 +208,79 @@ static void leftovers_are_removed_unless_somebody_works_there(void **state)
         assert_int_equal(count_in(layout, "."), 3); // what the link led to
 }
 
+static void assert_blobs_whole(const char *store)
+{
+        _cleanup_free_ char *directory = sr_asprintf("%s/blobs/sha256", store);
+        _cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_strv_ char **names = NULL;
+
+        assert_int_equal(sr_image_read_names(fd, &names), 0);
+        assert_int_equal(sr_strv_length(names), 4);
+        for (size_t i = 0; names[i] != NULL; i++) {
+                _cleanup_buf_ struct sr_buf bytes = {0};
+                char hex[SR_DIGEST_HEX_LENGTH + 1];
+
+                assert_int_equal(sr_fd_read_file(fd, names[i], 1 << 20, &bytes), 0);
+                assert_int_equal(sr_digest_of(bytes.data, bytes.len, hex), 0);
+                assert_string_equal(hex, names[i]);
+        }
+}
+
+// A disk that changes a byte: importing the image again mends every blob, whether or not its tree is there.
+static void importing_again_repairs_damaged_blobs(void **state)
+{
+        _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
+        _cleanup_free_ char *archive = path_in(state, "archive");
+        _cleanup_free_ char *blobs = path_in(state, "layout/blobs/sha256"),
+                            *trees = path_in(state, "store/trees");
+        _cleanup_images_ struct sr_image_list first = {0};
+        _cleanup_close_ int names_fd = -1;
+        _cleanup_strv_ char **names = NULL;
+        struct tar tar;
+
+        layout_simple(layout, "n");
+        make_tar(layout, &tar, ARCHIVE_FILTER_NONE);
+        write_file(archive, tar.bytes.data, tar.bytes.len);
+        sr_buf_clear(&tar.bytes);
+        import_well(store, layout, NULL, &first);
+        names_fd = open(blobs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(sr_image_read_names(names_fd, &names), 0);
+        for (size_t i = 0; names[i] != NULL; i++) {
+                for (int how = 0; how < 4; how++) {
+                        _cleanup_free_ char *path = sr_asprintf("%s/blobs/sha256/%s", store, names[i]);
+                        _cleanup_images_ struct sr_image_list list = {0};
+                        _cleanup_buf_ struct sr_buf bytes = {0};
+
+                        assert_int_equal(sr_fd_read_file(AT_FDCWD, path, 1 << 20, &bytes), 0);
+                        bytes.data[bytes.len / 2] ^= 1;
+                        write_file(path, bytes.data, bytes.len);
+                        if (how & 1)
+                                assert_int_equal(sr_image_remove_tree(AT_FDCWD, trees, NULL), 0);
+                        import_well(store, how & 2 ? archive : layout, NULL, &list);
+                        assert_string_equal(list.images[0]->digest, first.images[0]->digest);
+                        assert_int_equal(access(list.images[0]->tree, F_OK), 0);
+                        assert_blobs_whole(store);
+                        assert_int_equal(count_in(store, "tmp"), 0);
+                }
+        }
+
+        // Where the source lacks the blob too, the message says that the store's is of no use.
+        for (size_t i = 0; names[i] != NULL; i++) {
+                _cleanup_free_ char *path = sr_asprintf("%s/blobs/sha256/%s", store, names[i]);
+                _cleanup_images_ struct sr_image_list list = {0};
+                _cleanup_error_ struct sr_error *error = NULL;
+                _cleanup_buf_ struct sr_buf bytes = {0};
+
+                assert_int_equal(sr_fd_read_file(AT_FDCWD, path, 1 << 20, &bytes), 0);
+                write_file(path, "damaged", 7);
+                assert_int_equal(unlinkat(names_fd, names[i], 0), 0);
+                assert_true(import_from(store, layout, NULL, &list, &error) < 0);
+                assert_message(error, names[i], "that of the store is damaged", NULL);
+                write_file(path, bytes.data, bytes.len);
+                assert_true(import_from(store, layout, NULL, &list, NULL) == 0);
+        }
+}
+
 // Only a name that is not there is nothing to remove; one that cannot be looked at is trouble.
 static void a_tree_that_cannot_be_reached_is_an_error(void **state)
 {
@@ -251,6 +324,7 @@ int main(void)
                 directory_test(a_killed_import_leaves_nothing_or_the_whole),
                 directory_test(removal_frees_what_no_other_image_needs),
                 directory_test(leftovers_are_removed_unless_somebody_works_there),
+                directory_test(importing_again_repairs_damaged_blobs),
                 directory_test(a_tree_that_cannot_be_reached_is_an_error),
                 directory_test(an_export_can_be_imported),
         };
