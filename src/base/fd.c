@@ -107,8 +107,14 @@ int sr_fd_make_directories(const char *path, mode_t mode)
                 if (*at != '/' && !end)
                         continue;
                 *at = '\0';
-                if (mkdir(copy, mode) < 0 && errno != EEXIST)
+
+                int r = mkdir(copy, mode) < 0 ? -errno : 0;
+
+                if (r == 0 && chmod(copy, mode) < 0)
                         return -errno;
+                // Where it exists, the answer is EROFS or EACCES as often as EEXIST.
+                if (r < 0 && access(copy, F_OK) < 0)
+                        return r;
                 if (end)
                         break;
                 *at = '/';

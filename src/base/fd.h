@@ -26,5 +26,5 @@ int sr_fd_read_all(int fd, size_t limit, struct sr_buf *buf);
 int sr_fd_read_file(int dirfd, const char *path, size_t limit, struct sr_buf *buf);
 // Opens /dev/null on those of 0, 1 and 2 that are closed, so that no later descriptor lands there.
 int sr_fd_ensure_standard(void);
-// mkdir -p with mode for every new part. 0 or a negative errno.
+// mkdir -p; every new part gets this mode, whatever the umask. 0 or a negative errno.
 int sr_fd_make_directories(const char *path, mode_t mode);

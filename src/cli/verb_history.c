@@ -17,7 +17,6 @@ enum { OPTION_JSON = 256, OPTION_LIMIT, OPTION_KEEP, OPTION_OLDER_THAN };
 
 #define DEFAULT_LIMIT 20
 #define DAY_US        INT64_C(86400000000)
-#define FACTS_DEPTH   16
 // Of the code, in a row of the list.
 #define LINE_CHARACTERS 60
 
@@ -119,40 +118,6 @@ static bool read_arguments(struct sr_cli *cli, char *const *arguments, struct hi
         return conflict == NULL;
 }
 
-// Whoever can write the database chose the text; what is no JSON must not end up inside ours.
-static void write_facts(struct sr_json_writer *w, const char *facts)
-{
-        _cleanup_json_ cJSON *parsed = NULL;
-
-        if (facts != NULL && sr_json_parse(facts, strlen(facts), FACTS_DEPTH, &parsed, NULL) == 0)
-                sr_json_raw(w, "facts", facts);
-        else
-                sr_json_null(w, "facts");
-}
-
-// The members of the server's get_execution_history, in its order.
-static void write_record(struct sr_json_writer *w, const struct sr_history_record *record, bool with_facts)
-{
-        _cleanup_free_ char *timestamp = sr_clock_format_iso(record->timestamp_us);
-
-        sr_json_open_object(w, NULL);
-        sr_json_integer(w, "id", record->id);
-        sr_json_string(w, "timestamp", timestamp);
-        sr_json_string(w, "language", record->language);
-        sr_json_string_n(w, "code_snippet", record->code, record->code_length);
-        sr_json_string(w, "status", record->status);
-        if (record->has_exit_code)
-                sr_json_integer(w, "exit_code", record->exit_code);
-        else
-                sr_json_null(w, "exit_code");
-        sr_json_number(w, "duration_ms", record->duration_ms, 2);
-        sr_json_integer(w, "stdout_size", record->stdout_size);
-        sr_json_integer(w, "stderr_size", record->stderr_size);
-        if (with_facts)
-                write_facts(w, record->facts);
-        sr_json_close_object(w);
-}
-
 // As much of the code as tells one run from another.
 static char *first_line(const struct sr_history_record *record)
 {
@@ -202,7 +167,7 @@ static int list(struct sr_history *history, const struct history_arguments *a, s
 
                 sr_json_open_array(&w, NULL);
                 for (size_t i = 0; i < count; i++)
-                        write_record(&w, &records[i], false);
+                        sr_history_record_write(&records[i], false, &w);
                 sr_json_close_array(&w);
                 sr_buf_append_char(out, '\n');
         } else {
@@ -255,7 +220,7 @@ static int show(struct sr_history *history, const struct history_arguments *a, s
         if (a->json) {
                 struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
 
-                write_record(&w, record, true);
+                sr_history_record_write(record, true, &w);
                 sr_buf_append_char(out, '\n');
         } else {
                 print_record(record, out);

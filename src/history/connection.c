@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define FORMAT         1
@@ -173,9 +174,9 @@ static int use_log(struct sr_history *history)
                 rc = run_sql(history, "PRAGMA synchronous = OFF");
         if (rc != SQLITE_OK)
                 return rc;
-        (void)sqlite3_busy_timeout(history->db, HISTORY_BUSY_MS / 50);
+        (void)sqlite3_busy_timeout(history->db, history_patience(history) / 10);
         rc = run_sql(history, "PRAGMA journal_mode = WAL");
-        (void)sqlite3_busy_timeout(history->db, HISTORY_BUSY_MS);
+        (void)sqlite3_busy_timeout(history->db, history_patience(history));
         return (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED ? SQLITE_OK : rc;
 }
 
@@ -186,7 +187,7 @@ static int configure(struct sr_history *history)
         int rc;
 
         (void)sqlite3_extended_result_codes(history->db, 1);
-        (void)sqlite3_busy_timeout(history->db, HISTORY_BUSY_MS);
+        (void)sqlite3_busy_timeout(history->db, history_patience(history));
         history->writable = !history->read_only && sqlite3_db_readonly(history->db, "main") == 0;
         if (!history->writable)
                 return run_sql(history, "PRAGMA query_only = ON");
@@ -392,13 +393,20 @@ static int try_connect(struct sr_history *history, int *ret_rc, struct sr_error 
         return r;
 }
 
+int history_patience(const struct sr_history *history)
+{
+        return sr_clock_monotonic_ns() < history->impatient_until_ns ? HISTORY_GLANCE_MS : HISTORY_BUSY_MS;
+}
+
 int history_connect(struct sr_history *history, bool set_aside, struct sr_error **error)
 {
         _cleanup_error_ struct sr_error *failure = NULL;
         int r, rc;
 
-        if (is_current(history))
+        if (is_current(history)) {
+                (void)sqlite3_busy_timeout(history->db, history_patience(history));
                 return 0;
+        }
         history_disconnect(history);
         r = try_connect(history, &rc, &failure);
         if (r < 0 && history_is_damage(rc) && set_aside) {

@@ -66,9 +66,9 @@ int history_fail(const struct sr_history *history, int rc, struct sr_error **err
         case SQLITE_LOCKED:
                 return sr_error_set(
                         error, SR_ERROR_HOST, EBUSY,
-                        "the history %s has been locked by another program for %d seconds; end that "
-                        "program, or name another file with history.database",
-                        path, HISTORY_BUSY_MS / 1000);
+                        "the history %s is kept locked by another program; end that program, or name another "
+                        "file with history.database",
+                        path);
         case SQLITE_FULL:
                 return history_fail_system(history, ENOSPC, "written", error);
         case SQLITE_READONLY:

@@ -43,31 +43,6 @@ int history_lock(const char *file, int operation)
         return sr_fd_steal(fd);
 }
 
-// Like mkdir -p, with the mode set whatever the umask.
-static int make_directories(const char *path)
-{
-        _cleanup_free_ char *copy = sr_strdup(path);
-
-        for (char *at = copy + 1;; at++) {
-                char here = *at;
-                int r = 0;
-
-                if (here != '/' && here != '\0')
-                        continue;
-                *at = '\0';
-                if (mkdir(copy, 0700) < 0)
-                        r = -errno;
-                else if (chmod(copy, 0700) < 0)
-                        return -errno;
-                // Where it exists, the answer is EROFS or EACCES as often as EEXIST.
-                if (r < 0 && access(copy, F_OK) < 0)
-                        return r;
-                if (here == '\0')
-                        return 0;
-                *at = here;
-        }
-}
-
 // An empty file is an empty database; SQLite gives its companions the same mode.
 static int make_empty(const char *path)
 {
@@ -111,7 +86,7 @@ int history_resolve(struct sr_history *history, bool *ret_found, struct sr_error
                 return history_fail_system(history, -r, "opened", error);
         directory = history_directory(path);
         if (!history->read_only) {
-                r = make_directories(directory);
+                r = sr_fd_make_directories(directory, 0700);
                 if (r < 0)
                         return history_fail_system(history, -r, "made", error);
         }

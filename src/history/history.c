@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "history/internal.h"
@@ -22,6 +23,7 @@ int sr_history_open(const char *path, bool read_only, struct sr_history **ret, c
                     struct sr_error **error)
 {
         _cleanup_history_ struct sr_history *history = NULL;
+        _cleanup_error_ struct sr_error *failure = NULL;
         int r;
 
         if (path == NULL || *path == '\0')
@@ -31,9 +33,15 @@ int sr_history_open(const char *path, bool read_only, struct sr_history **ret, c
         history->path = sr_strdup(path);
         history->read_only = read_only;
         (void)pthread_mutex_init(&history->lock, NULL);
-        r = history_connect(history, !read_only, error);
-        if (r < 0)
+        // Whoever opens may hold up others meanwhile: a lock is for the first use to wait for.
+        history->impatient_until_ns = UINT64_MAX;
+        r = history_connect(history, !read_only, &failure);
+        history->impatient_until_ns = 0;
+        if (r < 0 && r != -EBUSY) {
+                if (error != NULL)
+                        *error = sr_steal(failure);
                 return r;
+        }
         *ret_notice = sr_steal(history->notice);
         *ret = sr_steal(history);
         return 0;
@@ -118,6 +126,11 @@ static int perform(struct sr_history *history, worker work, void *context, bool 
                 failure = sr_error_free(failure);
                 r = attempt(history, work, context, set_aside, &rc, &failure);
         }
+        if (r != -EBUSY)
+                history->impatient_until_ns = 0;
+        else if (history_patience(history) == HISTORY_BUSY_MS)
+                history->impatient_until_ns =
+                        sr_clock_monotonic_ns() + HISTORY_IMPATIENT_MS * UINT64_C(1000000);
         (void)pthread_mutex_unlock(&history->lock);
         if (r < 0 && error != NULL)
                 *error = sr_steal(failure);

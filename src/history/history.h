@@ -1,18 +1,21 @@
 // Runs kept in SQLite. The table `runs` is the one the Python server writes and reads, unchanged; facts it
 // does not know are in our own table `run_facts`, joined by id.
 //
-// Theory of operation: WAL, a busy timeout of 5 s, short transactions, so that several servers share one
-// file. A history that cannot be used never fails a run: the caller reports the error and goes on. A handle
-// whose file was moved or deleted, or could be opened for reading only, opens it again at each use: what
-// helps (room on the disk, say) helps at once. One handle may be used by many threads.
+// Theory of operation: WAL and short transactions, so that several servers share one file. A history that
+// cannot be used never fails a run: the caller reports the error and goes on. A handle whose file was moved
+// or deleted, or could be opened for reading only, opens it again at each use: what helps (room on the disk,
+// say) helps at once. One handle may be used by many threads.
+//
+// A lock of somebody else's is waited for at most a second. Whoever comes in the 5 s after a wait in vain
+// waits 20 ms, which is enough for other writers but not for a lock that is kept: so a program that keeps the
+// file locked delays one use in so many seconds, not each, nor those that wait behind it.
 //
 // A damaged file is set aside as <name>.damaged-<unix seconds> (its -wal, -shm and -journal with it) and a
 // new one begun: when it is opened for writing and when a run is added, not otherwise. Servers that share the
 // file agree on this by a lock on its directory.
 //
 // Opening takes about half a millisecond, the first one of a process some more: do it at the first use. The
-// log
-// (-wal) of a short-lived process stays behind on purpose; the next connection goes on with it.
+// log (-wal) of a short-lived process stays behind on purpose; the next connection goes on with it.
 //
 // The format is 1 (PRAGMA user_version, with PRAGMA application_id 0x53625278, "SbRx"). A file of the Python
 // server's gets both, which it does not look at.
@@ -23,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 struct sr_history;
 
@@ -43,8 +47,9 @@ struct sr_history_record {
 
 // Opens path, making the file and its directories (0700, the file 0600, whatever the umask) when absent; with
 // read_only set nothing is made or set aside and a missing file is an empty history. A file that can only be
-// read is opened, and sr_history_add fails. *ret_notice (freed by the caller) is a sentence when a damaged
-// file was set aside, else NULL.
+// read is opened, and sr_history_add fails. A file that is kept locked is no failure here: the first use of
+// the handle waits for it, or fails. *ret_notice (freed by the caller) is a sentence when a damaged file was
+// set aside, else NULL.
 int sr_history_open(const char *path, bool read_only, struct sr_history **ret, char **ret_notice,
                     struct sr_error **error);
 struct sr_history *sr_history_close(struct sr_history *history);
@@ -70,5 +75,9 @@ int sr_history_get(struct sr_history *history, int64_t id, struct sr_history_rec
 // (0: no such bound). *ret_deleted (ret_deleted may be NULL) counts them.
 int sr_history_prune(struct sr_history *history, int64_t keep, int64_t before_us, int64_t *ret_deleted,
                      struct sr_error **error);
+// Writes one record as an object with the members of the Python server's get_execution_history, in its order;
+// with_facts adds the member facts (an object, or null).
+void sr_history_record_write(const struct sr_history_record *record, bool with_facts,
+                             struct sr_json_writer *w);
 // Accepts NULL; returns NULL.
 struct sr_history_record *sr_history_records_free(struct sr_history_record *records, size_t count);

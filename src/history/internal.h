@@ -9,7 +9,10 @@
 #include "history/history.h"
 
 // How long a lock is waited for.
-#define HISTORY_BUSY_MS 5000
+#define HISTORY_BUSY_MS 1000
+// How long after a wait in vain nobody waits as long again, but only for what ordinary writers take.
+#define HISTORY_IMPATIENT_MS 5000
+#define HISTORY_GLANCE_MS    20
 
 enum history_statement {
         HISTORY_BEGIN,
@@ -33,13 +36,16 @@ struct sr_history {
         sqlite3_stmt *statements[HISTORY_STATEMENT_COUNT]; // NULL: not for this connection
         bool had_log; // there was a write-ahead log when a read_only connection was opened
         char *notice;
-        struct sr_error *reason; // why the connection is not writable although it should be, or NULL
+        uint64_t impatient_until_ns; // sr_clock_monotonic_ns(); until then locks are but glanced at
+        struct sr_error *reason;     // why the connection is not writable although it should be, or NULL
 };
 
 // Makes sure that the connection is open and its file is still the one at path; with set_aside a damaged file
 // is replaced on the way. With read_only and nothing to read, db stays NULL and that is no error.
 int history_connect(struct sr_history *history, bool set_aside, struct sr_error **error);
 void history_disconnect(struct sr_history *history);
+// How long the work of now may wait for a lock, in milliseconds.
+int history_patience(const struct sr_history *history);
 // Closes the connection and moves its file away unless somebody else has done so. what SQLite said goes into
 // the notice. The next history_connect makes a new file.
 int history_set_aside(struct sr_history *history, const char *what, struct sr_error **error);
