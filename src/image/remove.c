@@ -19,8 +19,13 @@
 #include "image/walk.h"
 #include "image/work.h"
 
+// Theory of operation: with the store locked for us alone, what is to go is only moved into a directory of
+// ours in tmp/, which is quick however much it is; so that nobody waits for what takes long, the deleting,
+// that is done when the store is no longer locked.
 struct collection {
         struct sr_image_writer *writer;
+        struct sr_image_work *removed;
+        size_t taken; // how many things are in it
         int store_fd;
         char **trees, **blobs; // hex digits of what is needed
         struct sr_image_freed freed;
@@ -93,17 +98,24 @@ static int mark(struct collection *collection, struct sr_error **error)
         return r < 0 ? sr_error_prefix(error, r, "no space was freed") : 0;
 }
 
-// Moves what is not needed out of trees/ at once, so that no half of a tree is ever found there, and removes
-// it.
+// Moves a tree or a blob out of its place at once, so that no half of one is ever found there.
+static int take_away(struct collection *collection, int fd, const char *name, const char *what,
+                     struct sr_error **error)
+{
+        _cleanup_free_ char *to = sr_asprintf("%zu", collection->taken++);
+
+        if (renameat(fd, name, sr_image_work_fd(collection->removed), to) < 0)
+                return sr_error_set(error, SR_ERROR_HOST, errno, "the %s %s cannot be removed: %s", what,
+                                    name, strerror(errno));
+        return 0;
+}
+
 static int sweep_trees(struct collection *collection, struct sr_error **error)
 {
-        _cleanup_work_ struct sr_image_work *work = NULL;
         _cleanup_close_ int fd = -1;
         _cleanup_strv_ char **names = NULL;
         int r = list_names(collection, "trees", &fd, &names, error);
 
-        if (r == 0)
-                r = sr_image_work_open_unique(collection->writer, "removed", &work, error);
         for (size_t i = 0; r == 0 && names != NULL && names[i] != NULL; i++) {
                 if (!sr_digest_hex_valid(names[i], strlen(names[i])) || contains(collection->trees, names[i]))
                         continue;
@@ -114,12 +126,11 @@ static int sweep_trees(struct collection *collection, struct sr_error **error)
 
                 if (tree >= 0)
                         (void)sr_image_tree_manifest_size(tree, &size);
-                if (renameat(fd, names[i], sr_image_work_fd(work), names[i]) < 0)
-                        return sr_error_set(error, SR_ERROR_HOST, errno,
-                                            "the root file system %s cannot be removed: %s", names[i],
-                                            strerror(errno));
-                collection->freed.trees++;
-                collection->freed.bytes += (uint64_t)size;
+                r = take_away(collection, fd, names[i], "root file system", error);
+                if (r == 0) {
+                        collection->freed.trees++;
+                        collection->freed.bytes += (uint64_t)size;
+                }
         }
         return r;
 }
@@ -136,11 +147,11 @@ static int sweep_blobs(struct collection *collection, struct sr_error **error)
                 if (contains(collection->blobs, names[i]) ||
                     fstatat(fd, names[i], &found, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
-                if (unlinkat(fd, names[i], 0) < 0)
-                        return sr_error_set(error, SR_ERROR_HOST, errno, "the blob %s cannot be removed: %s",
-                                            names[i], strerror(errno));
-                collection->freed.blobs++;
-                collection->freed.bytes += (uint64_t)found.st_size;
+                r = take_away(collection, fd, names[i], "blob", error);
+                if (r == 0) {
+                        collection->freed.blobs++;
+                        collection->freed.bytes += (uint64_t)found.st_size;
+                }
         }
         return r;
 }
@@ -165,9 +176,13 @@ int sr_image_collect(const char *store_directory, struct sr_image_freed *ret, st
         collection.store_fd = sr_image_writer_fd(writer);
         r = mark(&collection, error);
         if (r == 0)
+                r = sr_image_work_open_unique(writer, "removed", &collection.removed, error);
+        if (r == 0)
                 r = sweep_trees(&collection, error);
         if (r == 0)
                 r = sweep_blobs(&collection, error);
+        sr_image_writer_unlock(writer);
+        collection.removed = sr_image_work_close(collection.removed);
         sr_strv_free(collection.trees);
         sr_strv_free(collection.blobs);
         if (r == 0)

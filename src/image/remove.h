@@ -1,7 +1,8 @@
 // Taking images out of a store, and what no image needs any more.
 //
 // A run holds the store's lock shared from before it looks for its image until it is done; removal waits for
-// the exclusive one, so that nothing that is used goes away.
+// the exclusive one, so that nothing that is used goes away. It has that only for as long as it takes to move
+// what is to go aside, and deletes it afterwards: a run that comes meanwhile does not wait for the deleting.
 #pragma once
 
 #include <stdbool.h>

@@ -199,9 +199,17 @@ int sr_image_writer_open(const char *directory, int operation, struct sr_image_w
                 r = write_format(writer, error);
         if (r < 0)
                 return r;
-        remove_leftovers(writer);
+        // That may take long; who has the store for himself does it when he lets the others in.
+        if (operation != LOCK_EX)
+                remove_leftovers(writer);
         *ret = sr_steal(writer);
         return 0;
+}
+
+void sr_image_writer_unlock(struct sr_image_writer *writer)
+{
+        (void)flock(writer->lock_fd, LOCK_UN);
+        remove_leftovers(writer);
 }
 
 struct sr_image_writer *sr_image_writer_close(struct sr_image_writer *writer)

@@ -5,7 +5,7 @@
 // - each directory in tmp/ is locked by who works in it. Its name says what is worked on where two must not
 // do
 //   that at once ("tree-<chain id>"), so that the second waits for the first. What nobody locks is leftover
-//   and removed when the store is next opened for writing.
+//   and removed when the store is next opened for writing. No other lock is needed to delete what is there.
 // The order is: store, then one's own work directory, then that of the image, then that of the tree.
 //
 // Finished things are published by rename after everything they consist of was written to disk (one syncfs
@@ -29,12 +29,16 @@ __attribute__((format(printf, 2, 3))) void sr_image_report(const struct sr_image
 struct sr_image_writer;
 
 // Opens the store at directory, making it when absent, takes its lock (operation is LOCK_SH, or LOCK_EX after
-// at most SR_IMAGE_LOCK_WAIT_MS: then -EBUSY) and removes leftovers.
+// at most SR_IMAGE_LOCK_WAIT_MS: then -EBUSY). Leftovers are removed now with LOCK_SH, and with LOCK_EX by
+// sr_image_writer_unlock, so that nobody waits for that.
 int sr_image_writer_open(const char *directory, int operation, struct sr_image_writer **ret,
                          struct sr_error **error);
 struct sr_image_writer *sr_image_writer_close(struct sr_image_writer *writer);
 void sr_image_writer_closep(struct sr_image_writer **writer);
 #define _cleanup_writer_ __attribute__((cleanup(sr_image_writer_closep)))
+// Gives up the store's lock before the writer is closed, and removes leftovers. From then on only work
+// directories, whose own locks keep them, may be touched.
+void sr_image_writer_unlock(struct sr_image_writer *writer);
 // The store's directory, borrowed, and its path.
 int sr_image_writer_fd(const struct sr_image_writer *writer);
 const char *sr_image_writer_path(const struct sr_image_writer *writer);

@@ -10,6 +10,9 @@
 #include "image/export.h"
 #include "image/remove.h"
 
+// A root file system that no image has.
+#define UNUSED_TREE "1111111111111111111111111111111111111111111111111111111111111111"
+
 static void several_processes_import_one_image_once(void **state)
 {
         enum { PROCESSES = 6 };
@@ -183,6 +186,76 @@ static void removal_frees_what_no_other_image_needs(void **state)
         assert_nothing_imported(store);
 }
 
+// Whether the deleting in tmp/<a directory>/0 has begun: its first name is gone, others are there.
+static bool is_deleting(const char *store)
+{
+        _cleanup_free_ char *tmp = sr_asprintf("%s/tmp", store);
+        _cleanup_close_ int fd = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_strv_ char **names = NULL;
+
+        assert_int_equal(sr_image_read_names(fd, &names), 0);
+        for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+                _cleanup_free_ char *first = sr_asprintf("%s/0/a", names[i]),
+                                    *rest = sr_asprintf("%s/0/b", names[i]);
+
+                if (faccessat(fd, first, F_OK, 0) < 0 && faccessat(fd, rest, F_OK, 0) == 0)
+                        return true;
+        }
+        return false;
+}
+
+// Stops a process in the midst of deleting a large tree, and looks whether a run could take the lock. (Where
+// the process is done before it could be stopped, that is easy, but no fault.)
+static void assert_open_while_deleting(const char *store, const char *tree)
+{
+        _cleanup_free_ char *lock_path = sr_asprintf("%s/lock", store), *rest = sr_asprintf("%s/b", tree);
+        _cleanup_free_ char *first = sr_asprintf("%s/a", tree);
+        struct sr_image_freed freed;
+        siginfo_t ended = {0};
+        int status = 0;
+        pid_t child;
+
+        assert_int_equal(sr_fd_make_directories(rest, 0755), 0);
+        write_file(first, "x", 1);
+        for (int i = 0; i < 3000; i++) {
+                _cleanup_free_ char *name = sr_asprintf("%s/%d", rest, i);
+
+                write_file(name, "", 0);
+        }
+        child = fork();
+        if (child == 0)
+                _exit(sr_image_collect(store, &freed, NULL) < 0 || freed.postponed);
+        while (!is_deleting(store) && ended.si_pid == 0 &&
+               waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0)
+                usleep(100);
+        kill(child, SIGSTOP);
+
+        _cleanup_close_ int lock = open(lock_path, O_RDWR | O_CLOEXEC);
+        int r = flock(lock, LOCK_SH | LOCK_NB);
+
+        kill(child, SIGCONT);
+        waitpid(child, &status, 0);
+        assert_int_equal(r, 0);
+        assert_int_equal(status, 0);
+        assert_int_equal(count_in(store, "trees"), 0);
+        assert_int_equal(count_in(store, "tmp"), 0);
+}
+
+static void nobody_waits_for_the_deleting(void **state)
+{
+        _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
+        _cleanup_free_ char *unused = path_in(state, "store/trees/" UNUSED_TREE),
+                            *leftover = path_in(state, "store/tmp/import-1/0");
+        _cleanup_images_ struct sr_image_list list = {0};
+        struct sr_image_freed freed;
+
+        layout_simple(layout, "n");
+        import_well(store, layout, NULL, &list);
+        assert_int_equal(sr_image_remove(store, "app:1", &freed, NULL), 0);
+        assert_open_while_deleting(store, unused);
+        assert_open_while_deleting(store, leftover);
+}
+
 static void leftovers_are_removed_unless_somebody_works_there(void **state)
 {
         _cleanup_free_ char *store = path_in(state, "store"), *layout = path_in(state, "layout");
@@ -323,6 +396,7 @@ int main(void)
                 directory_test(images_of_the_same_layers_share_their_tree),
                 directory_test(a_killed_import_leaves_nothing_or_the_whole),
                 directory_test(removal_frees_what_no_other_image_needs),
+                directory_test(nobody_waits_for_the_deleting),
                 directory_test(leftovers_are_removed_unless_somebody_works_there),
                 directory_test(importing_again_repairs_damaged_blobs),
                 directory_test(a_tree_that_cannot_be_reached_is_an_error),
