@@ -127,6 +127,18 @@ struct sr_run_cancel *sr_mcp_call_cancel(struct sr_mcp_call *call)
         return call->cancel;
 }
 
+bool sr_mcp_call_wanted(struct sr_mcp_call *call)
+{
+        struct sr_mcp_session *session = call->request.session;
+
+        pthread_mutex_lock(&session->lock);
+
+        bool wanted = !call->cancelled && !session->abandoned;
+
+        pthread_mutex_unlock(&session->lock);
+        return wanted;
+}
+
 void sr_mcp_call_finish(struct sr_mcp_call *call, const char *result, size_t length)
 {
         _cleanup_buf_ struct sr_buf message = {0};

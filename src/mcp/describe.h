@@ -6,9 +6,9 @@
 
 struct sr_language_catalogue;
 
-// More rows of the history than this are not given at once.
+// An answer is made in memory, where a row takes some kilobytes: so many rows are given at once and no more.
 #define SR_MCP_HISTORY_DEFAULT 20
-#define SR_MCP_HISTORY_MAX     1000
+#define SR_MCP_HISTORY_MAX     100000
 
 // Each writes the description, inputSchema, outputSchema and annotations members of a tool's entry.
 void sr_mcp_describe_run_code(const struct sr_config *config, const struct sr_language_catalogue *languages,

@@ -27,6 +27,7 @@
 #include "mcp/jsonrpc.h"
 #include "mcp/server.h"
 #include "mcp/tools.h"
+#include "run/run.h"
 
 #define MIB ((size_t)1024 * 1024)
 
@@ -317,6 +318,9 @@ int sr_mcp_stdio_run(const struct sr_config *config, struct sr_runner *runner, i
 
         int r = serve(&s, stop_fd, error);
 
+        // All that is under way ends at once, not only what watches the handle of its call.
+        if (!finished(&s))
+                sr_runner_stop(runner);
         s.session = sr_mcp_session_free(s.session);
         pthread_mutex_destroy(&s.lock);
         sr_buf_clear(&s.input);

@@ -10,7 +10,8 @@ struct sr_runner;
 // Serves one client until its input ends, it goes away or we are told to stop:
 // - at the end of in_fd the calls already received are answered, then it returns;
 // - when nobody reads out_fd any more, and when stop_fd (-1: none) becomes readable, what runs is killed at
-//   once and it returns. stop_fd is polled, never read.
+//   once (sr_runner_stop: the runner takes nothing new after that) and it returns. stop_fd is polled, never
+//   read.
 // Descriptors of any kind will do (pipe, socket, terminal, file, /dev/null); they are borrowed, and their
 // flags are left as they are. SIGPIPE must be ignored by the caller. config and runner are borrowed. A reader
 // that is slow costs memory up to a bound; beyond it no more input is read until it has caught up, and

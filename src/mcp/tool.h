@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include "base/json.h"
 
@@ -30,6 +31,8 @@ struct sr_mcp_toolset {
 
 // Fired when the client cancels the call or is gone. Lives until the call is answered.
 struct sr_run_cancel *sr_mcp_call_cancel(struct sr_mcp_call *call);
+// Whether anybody still waits for the answer. It must come all the same.
+bool sr_mcp_call_wanted(struct sr_mcp_call *call);
 
 // Answers with a CallToolResult, the text of a JSON object.
 void sr_mcp_call_finish(struct sr_mcp_call *call, const char *result, size_t length);

@@ -1,21 +1,27 @@
 #include "mcp/tools.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "history/history.h"
 #include "language/language.h"
 #include "mcp/arguments.h"
 #include "mcp/describe.h"
+#include "mcp/worker.h"
 #include "run/run.h"
 
 #define INDENT 2
+// Calls of get_execution_history that wait for the one before them. Each may make a big answer before it
+// shows that the client does not read them.
+#define LISTINGS_MAX 8
 
 struct sr_mcp_tools {
         const struct sr_config *config;
         struct sr_runner *runner;
+        struct sr_mcp_worker *worker; // reads the history, which may have to be waited for
         char *instructions;
         struct sr_mcp_toolset set;
 };
@@ -164,38 +170,37 @@ static void start_languages(void *context, struct sr_mcp_call *call, const cJSON
 
 static void write_record(const void *list, size_t index, struct sr_json_writer *w)
 {
-        const struct sr_history_record *record = (const struct sr_history_record *)list + index;
-        _cleanup_free_ char *timestamp = sr_clock_format_iso(record->timestamp_us);
-
-        sr_json_open_object(w, NULL);
-        sr_json_integer(w, "id", record->id);
-        sr_json_string(w, "timestamp", timestamp);
-        sr_json_string(w, "language", record->language);
-        sr_json_string_n(w, "code_snippet", record->code, record->code_length);
-        sr_json_string(w, "status", record->status);
-        if (record->has_exit_code)
-                sr_json_integer(w, "exit_code", record->exit_code);
-        else
-                sr_json_null(w, "exit_code");
-        sr_json_number(w, "duration_ms", record->duration_ms, 2);
-        sr_json_integer(w, "stdout_size", record->stdout_size);
-        sr_json_integer(w, "stderr_size", record->stderr_size);
-        sr_json_close_object(w);
+        sr_history_record_write((const struct sr_history_record *)list + index, false, w);
 }
 
-static void list_history(const struct sr_mcp_tools *tools, struct sr_mcp_call *call, int64_t limit)
+// A call of get_execution_history on its way to the worker.
+struct listing {
+        const struct sr_mcp_tools *tools;
+        struct sr_mcp_call *call;
+        int64_t limit;
+};
+
+static void list_history(void *context)
 {
+        _cleanup_free_ struct listing *listing = context;
+        struct sr_mcp_call *call = listing->call;
         _cleanup_error_ struct sr_error *error = NULL;
         _cleanup_free_ char *problem = NULL;
-        struct sr_history *history = sr_runner_history(tools->runner, &problem);
+        struct sr_history *history;
         struct sr_history_record *records = NULL;
         size_t count = 0;
 
+        // Cancelled while it waited for its turn: there is nothing to read for nobody.
+        if (!sr_mcp_call_wanted(call)) {
+                finish_list(call, NULL, 0, write_record);
+                return;
+        }
+        history = sr_runner_history(listing->tools->runner, &problem);
         if (history == NULL) {
                 sr_mcp_call_fail(call, "%s", problem != NULL ? problem : "this server keeps no history");
                 return;
         }
-        if (sr_history_list(history, limit, &records, &count, &error) < 0) {
+        if (sr_history_list(history, listing->limit, &records, &count, &error) < 0) {
                 sr_mcp_call_fail(call, "the history cannot be read: %s", sr_error_message(error));
                 return;
         }
@@ -205,13 +210,28 @@ static void list_history(const struct sr_mcp_tools *tools, struct sr_mcp_call *c
 
 static void start_history(void *context, struct sr_mcp_call *call, const cJSON *object)
 {
+        const struct sr_mcp_tools *tools = context;
         struct sr_mcp_argument limit = {.name = "limit", .kind = SR_MCP_INTEGER};
 
         if (read_arguments(call, object, &limit, 1)) {
+                struct listing *listing = sr_new(struct listing);
                 int64_t rows = limit.given ? limit.integer : SR_MCP_HISTORY_DEFAULT;
 
                 rows = rows < 1 ? 1 : rows > SR_MCP_HISTORY_MAX ? SR_MCP_HISTORY_MAX : rows;
-                list_history(context, call, rows);
+                *listing = (struct listing){.tools = tools, .call = call, .limit = rows};
+
+                int r = sr_mcp_worker_submit(tools->worker, list_history, listing);
+
+                if (r < 0)
+                        free(listing);
+                if (r == -EBUSY)
+                        sr_mcp_call_fail(call, "too many calls wait for the history; call again when some "
+                                               "of them are answered");
+                else if (r < 0)
+                        sr_mcp_call_fail(call,
+                                         "the history cannot be read: no thread could be started (%s); call "
+                                         "again when less is running",
+                                         strerror(-r));
         }
         sr_mcp_arguments_clear(&limit, 1);
 }
@@ -247,6 +267,7 @@ struct sr_mcp_tools *sr_mcp_tools_new(const struct sr_config *config, struct sr_
 
         tools->config = config;
         tools->runner = runner;
+        tools->worker = sr_mcp_worker_new(LISTINGS_MAX);
         tools->instructions = sr_mcp_describe_server(config, sr_runner_languages(runner));
         tools->set = (struct sr_mcp_toolset){
                 .tools = table,
@@ -260,6 +281,7 @@ struct sr_mcp_tools *sr_mcp_tools_new(const struct sr_config *config, struct sr_
 struct sr_mcp_tools *sr_mcp_tools_free(struct sr_mcp_tools *tools)
 {
         if (tools != NULL) {
+                sr_mcp_worker_free(tools->worker);
                 free(tools->instructions);
                 free(tools);
         }

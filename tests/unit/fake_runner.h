@@ -40,7 +40,10 @@ struct sr_runner {
         bool history_fails;
         size_t history_count;
         int64_t asked_limit;
+        bool history_waits;   // until fake_runner_free_history() or sr_runner_stop()
         atomic_size_t listed; // how often
+        atomic_size_t submitted;
+        bool stopped;
 };
 
 struct sr_run_cancel {
@@ -76,6 +79,21 @@ static inline void fake_runner_wait_idle(struct sr_runner *runner)
         while (runner->active > 0)
                 pthread_cond_wait(&runner->changed, &runner->lock);
         pthread_mutex_unlock(&runner->lock);
+}
+
+// A history that waits goes on.
+static inline void fake_runner_free_history(struct sr_runner *runner)
+{
+        pthread_mutex_lock(&runner->lock);
+        runner->history_waits = false;
+        pthread_cond_broadcast(&runner->changed);
+        pthread_mutex_unlock(&runner->lock);
+}
+
+void sr_runner_stop(struct sr_runner *runner)
+{
+        runner->stopped = true;
+        fake_runner_free_history(runner);
 }
 
 struct sr_run_cancel *sr_run_cancel_new(void)
@@ -185,6 +203,7 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
         *run = (struct fake_run){.runner = runner, .cancel = cancel, .done = done, .context = context};
         run->code = sr_memdup0(request->code, request->code_length);
         run->code_length = request->code_length;
+        atomic_fetch_add(&runner->submitted, 1);
         pthread_mutex_lock(&runner->lock);
         free(runner->language);
         free(runner->code);
@@ -243,6 +262,10 @@ int sr_history_list(struct sr_history *history, int64_t limit, struct sr_history
 
         runner->asked_limit = limit;
         atomic_fetch_add(&runner->listed, 1);
+        pthread_mutex_lock(&runner->lock);
+        while (runner->history_waits)
+                pthread_cond_wait(&runner->changed, &runner->lock);
+        pthread_mutex_unlock(&runner->lock);
         if (runner->history_fails)
                 return sr_error_set(error, SR_ERROR_INTERNAL, EIO, "the disk is gone");
         *ret = sr_new_array(struct sr_history_record, count);

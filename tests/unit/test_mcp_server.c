@@ -558,8 +558,9 @@ static void the_limit_of_the_history_has_bounds(void **state)
                 const char *arguments;
                 int64_t asked;
         } cases[] = {
-                {"{\"limit\":1}", 1},  {"{\"limit\":\"3\"}", 3},   {"{\"limit\":0}", 1},
-                {"{\"limit\":-7}", 1}, {"{\"limit\":1e18}", 1000}, {"{\"limit\":1000}", 1000},
+                {"{\"limit\":1}", 1},           {"{\"limit\":\"3\"}", 3},     {"{\"limit\":0}", 1},
+                {"{\"limit\":-7}", 1},          {"{\"limit\":1e18}", 100000}, {"{\"limit\":1001}", 1001},
+                {"{\"limit\":100000}", 100000},
         };
         struct fixture *f = *state;
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -35,6 +36,9 @@
         "{\"jsonrpc\":\"2.0\",\"id\":" id                                                                    \
         ",\"method\":\"tools/call\",\"params\":{\"name\":\"run_code\",\"arguments\":{"                       \
         "\"language\":\"python\",\"code\":\"" code "\"}}}\n"
+#define HISTORY(id)                                                                                          \
+        "{\"jsonrpc\":\"2.0\",\"id\":" id                                                                    \
+        ",\"method\":\"tools/call\",\"params\":{\"name\":\"get_execution_history\"}}\n"
 #define MIB ((size_t)1024 * 1024)
 
 // The server on a thread of its own, and our ends of its descriptors.
@@ -343,6 +347,69 @@ static void being_told_to_stop_kills_what_runs(void **state)
         assert_int_equal(f->result, 0);
         fake_runner_wait_idle(f->runner);
         assert_int_equal(f->runner->cancelled, 2);
+        assert_true(f->runner->stopped);
+        expect_end(f);
+}
+
+static void a_history_that_keeps_us_waiting_holds_nothing_up(void **state)
+{
+        struct fixture *f = *state;
+
+        f->runner->history_waits = true;
+        start_on_pipes(f);
+        begin(f);
+        put(f, HISTORY("1") RUN("2", "wait") HISTORY("3") PING("4") "\n");
+        expect_line(f, PONG("4"));
+        fake_runner_wait_started(f->runner, 1);
+        put(f, CANCEL("2") CANCEL("3"));
+        fake_runner_wait_idle(f->runner);
+        assert_int_equal(f->runner->cancelled, 1);
+        put(f, RUN("5", "echo x"));
+        expect_line_with(f, "\"id\":5");
+        fake_runner_free_history(f->runner);
+        expect_line_with(f, "\"id\":1,\"result\"");
+        end_input(f);
+        expect_return(f);
+        expect_end(f);
+        // What was cancelled before its turn was not read at all.
+        assert_int_equal(f->runner->listed, 1);
+        assert_false(f->runner->stopped);
+}
+
+static void not_many_wait_for_the_history(void **state)
+{
+        struct fixture *f = *state;
+
+        f->runner->history_waits = true;
+        start_on_pipes(f);
+        begin(f);
+        put(f, HISTORY("1"));
+        while (f->runner->listed == 0)
+                sched_yield();
+        for (int i = 0; i < 8; i++)
+                put(f, HISTORY("2"));
+        put(f, HISTORY("3"));
+        expect_line_with(
+                f, "\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"too many calls wait");
+        fake_runner_free_history(f->runner);
+        expect_line_with(f, "\"id\":1,\"result\":{\"content\":[]");
+        for (int i = 0; i < 8; i++)
+                expect_line_with(f, "\"id\":2,\"result\":{\"content\":[]");
+}
+
+static void being_told_to_stop_does_not_wait_for_the_history(void **state)
+{
+        struct fixture *f = *state;
+        uint64_t one = 1;
+
+        f->runner->history_waits = true;
+        start_on_pipes(f);
+        begin(f);
+        put(f, HISTORY("1") HISTORY("2") PING("3") "\n");
+        expect_line(f, PONG("3"));
+        assert_int_equal(write(f->stop, &one, sizeof(one)), sizeof(one));
+        expect_return(f);
+        assert_int_equal(f->result, 0);
         expect_end(f);
 }
 
@@ -370,6 +437,7 @@ static void a_client_that_closed_its_end_kills_what_runs(struct fixture *f)
         assert_int_equal(f->result, 0);
         fake_runner_wait_idle(f->runner);
         assert_int_equal(f->runner->cancelled, 1);
+        assert_true(f->runner->stopped);
 }
 
 static void a_closed_pipe_kills_what_runs(void **state)
@@ -519,20 +587,18 @@ static void answers_that_are_not_read_have_a_bound(void **state)
 // What was read in one go is not answered in one go: 400 short requests ask for some 250 MB.
 static void requests_that_were_read_wait_for_the_client_too(void **state)
 {
-        static const char text[] =
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
-                "\"get_execution_history\",\"arguments\":{\"limit\":1000}}}\n";
+        static const char text[] = RUN("1", "big 300000");
         struct fixture *f = *state;
         _cleanup_buf_ struct sr_buf all = {0};
 
-        f->runner->history_count = 1000;
+        f->runner->only_inline = true;
         start_on_pipes(f);
         begin(f);
         for (int i = 0; i < 400; i++)
                 sr_buf_append(&all, text, sizeof(text) - 1);
         put_n(f, all.data, all.len);
         wait_until_full(f);
-        assert_in_range(settle(&f->runner->listed), 2, 100);
+        assert_in_range(settle(&f->runner->submitted), 2, 100);
 }
 
 static void takes_messages_of_several_mib(void **state)
@@ -719,6 +785,9 @@ int main(void)
                 TEST(a_cancelled_call_does_not_hold_the_end_up),
                 TEST(being_told_to_stop_kills_what_runs),
                 TEST(stops_while_a_client_does_not_read),
+                TEST(a_history_that_keeps_us_waiting_holds_nothing_up),
+                TEST(not_many_wait_for_the_history),
+                TEST(being_told_to_stop_does_not_wait_for_the_history),
                 TEST(a_closed_pipe_kills_what_runs),
                 TEST(a_closed_socket_kills_what_runs),
                 TEST(input_that_ended_does_not_hide_a_client_that_is_gone),
