@@ -89,8 +89,9 @@ def test_spawner_killed_while_idle(as_each):
 def test_killed_init_ends_its_run_alone(as_each):
     """Pid 1 of one sandbox dies (the kernel may choose it when memory is short): the other run goes on."""
     server = as_each.serve(env={"SANDBOX_RUNNER_SERVER_SLOTS": "2"})
-    victim = server.submit_code("python", "import time\ntime.sleep(600)\n", 20)
+    victim = server.submit_code("python", "import time\nprint('so far', flush=True)\ntime.sleep(600)\n", 20)
     assert support.wait_until(lambda: running_snippets(server.pid), 10)
+    time.sleep(0.5)
     (snippet,) = running_snippets(server.pid)
     init = support.process_stat(snippet)[0]
     other = server.submit_code("python", "import time\ntime.sleep(1)\nprint('went on')\n", 20)
@@ -98,6 +99,8 @@ def test_killed_init_ends_its_run_alone(as_each):
     os.kill(init, signal.SIGKILL)
     result = server.code_result(victim, 5)
     assert (result["status"], result["reason"], result["exit_code"]) == ("error", "internal", None), result
+    assert result["stdout"] == "so far\n", "what was written before is not lost"
+    assert "killed from outside" in result["stderr"]
     assert server.code_result(other, 10)["stdout"] == "went on\n"
     assert server.close() == 0
 
