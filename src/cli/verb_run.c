@@ -292,7 +292,7 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
         if (a->json)
                 return print_json(cli, result);
         if (!result->accepted || result->reason == SR_REASON_INTERNAL)
-                return sr_cli_fail(cli, "%s", result->err);
+                return sr_cli_fail(cli, "%s", result->problem); // what err begins with has passed through
         if (ended_compiling(result))
                 pass_diagnostics(result, passage);
         else if (passage->error == 0)

@@ -16,6 +16,7 @@ struct sr_run_result *sr_run_result_new_refused(const char *language, enum sr_ru
                 .out = sr_strdup(""),
                 .err = sr_strdup(message),
                 .err_length = strlen(message),
+                .problem = sr_strdup(message),
                 .language = language != NULL ? sr_language_normalise(language) : sr_strdup(""),
         };
         return result;

@@ -290,6 +290,22 @@ def test_json_does_not_cover_the_command_line(runner, args):
     assert done.code == 125 and done.out == "" and done.err.startswith("sandbox-runner: "), repr(done)
 
 
+def test_json_tells_which_limits_were_hit(runner):
+    for count, hit in ((1000, []), (200000, ["output"])):
+        result = runner.run("run", "--json", "-l", "python", "-c", f"print('x' * {count})").json()
+        assert result["limits_hit"] == hit and result["cached"] is False and result["status"] == "success"
+
+
+def test_a_fault_of_ours_is_told_behind_the_output_that_came(runner):
+    code = "import sys, time\nprint('before', file=sys.stderr, flush=True)\ntime.sleep(30)"
+    process = runner.start("run", "-l", "python", "-t", "30", "-c", code, stderr=subprocess.PIPE)
+    assert process.stderr.readline() == b"before\n"
+    os.kill(support.spawner_of(process.pid), signal.SIGKILL)
+    _out, err = process.communicate(timeout=20)
+    assert process.returncode == 125
+    assert re.fullmatch(rb"sandbox-runner: .+\n", err), err
+
+
 def test_json_of_an_interrupted_run(runner):
     process = runner.start("run", "--json", "-l", "python", "-t", "30", "-c", "import time; time.sleep(30)",
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)

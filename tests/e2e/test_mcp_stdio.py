@@ -5,6 +5,7 @@ import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -519,6 +520,34 @@ def test_the_limit_of_the_history(server, limit, count):
         assert len(given) >= count
     else:
         assert len(given) == count
+
+
+def test_a_locked_history_holds_nothing_up(runner):
+    """Another program keeps the file locked: neither the other calls nor the runs themselves wait for long."""
+    path = runner.place / "locked.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp REAL NOT NULL, "
+                  "language TEXT NOT NULL, code_snippet TEXT NOT NULL, status TEXT NOT NULL, exit_code INTEGER, "
+                  "duration_ms REAL NOT NULL, stdout_size INTEGER NOT NULL DEFAULT 0, "
+                  "stderr_size INTEGER NOT NULL DEFAULT 0)")
+    other.execute("BEGIN EXCLUSIVE")
+    server = runner.serve("--db", path)
+    began = time.monotonic()
+    listing = server.submit("tools/call", {"name": "get_execution_history", "arguments": {}})
+    runs = [server.submit_code("python", "print(1)") for _ in range(4)]
+    server.request("ping")
+    assert not listing.event.is_set()  # it waits for the lock; the ping did not wait for it
+    for waiting in runs:
+        result = server.code_result(waiting)
+        assert result["status"] == "success" and "locked" in result["history_problem"], result
+    answer = listing.wait()["result"]
+    assert answer["isError"] is True and "locked" in answer["content"][0]["text"]
+    assert time.monotonic() - began < 10
+    other.execute("COMMIT")
+    other.close()
+    assert "history_problem" not in server.run_code("python", "print(2)")
+    assert [record["code_snippet"] for record in history(server)] == ["print(2)"]
+    assert server.close() == 0
 
 
 def test_a_limit_of_the_wrong_type_is_named(server):
