@@ -19,8 +19,10 @@ static char *describe_facts(const struct sr_run_result *result)
         sr_json_integer(&w, "stdout_bytes", (int64_t)result->out_total);
         sr_json_integer(&w, "stderr_bytes", (int64_t)result->err_total);
         sr_json_number(&w, "queue_ms", result->queue_ms, 2);
-        sr_json_number(&w, "cpu_ms", result->cpu_ms, 2);
-        sr_json_integer(&w, "peak_memory_bytes", result->peak_memory_bytes);
+        if (result->has_usage) {
+                sr_json_number(&w, "cpu_ms", result->cpu_ms, 2);
+                sr_json_integer(&w, "peak_memory_bytes", result->peak_memory_bytes);
+        }
         sr_json_close_object(&w);
         return sr_buf_steal(&text, NULL);
 }

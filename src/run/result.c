@@ -40,6 +40,17 @@ static void write_exit_code(struct sr_json_writer *w, bool known, int code)
                 sr_json_null(w, "exit_code");
 }
 
+static void write_usage(struct sr_json_writer *w, bool known, double cpu_ms, int64_t peak_memory_bytes)
+{
+        if (known) {
+                sr_json_number(w, "cpu_ms", cpu_ms, 3);
+                sr_json_integer(w, "peak_memory_bytes", peak_memory_bytes);
+        } else {
+                sr_json_null(w, "cpu_ms");
+                sr_json_null(w, "peak_memory_bytes");
+        }
+}
+
 static void write_stages(const struct sr_run_result *result, struct sr_json_writer *w)
 {
         sr_json_open_array(w, "stages");
@@ -51,8 +62,7 @@ static void write_stages(const struct sr_run_result *result, struct sr_json_writ
                 write_exit_code(w, stage->has_exit_code, stage->exit_code);
                 sr_json_number(w, "launch_ms", stage->launch_ms, 3);
                 sr_json_number(w, "wall_ms", stage->wall_ms, 3);
-                sr_json_number(w, "cpu_ms", stage->cpu_ms, 3);
-                sr_json_integer(w, "peak_memory_bytes", stage->peak_memory_bytes);
+                write_usage(w, stage->has_usage, stage->cpu_ms, stage->peak_memory_bytes);
                 sr_json_close_object(w);
         }
         sr_json_close_array(w);
@@ -88,8 +98,7 @@ void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writ
         sr_json_integer(w, "stdout_bytes", (int64_t)result->out_total);
         sr_json_integer(w, "stderr_bytes", (int64_t)result->err_total);
         sr_json_number(w, "queue_ms", result->queue_ms, 2);
-        sr_json_number(w, "cpu_ms", result->cpu_ms, 2);
-        sr_json_integer(w, "peak_memory_bytes", result->peak_memory_bytes);
+        write_usage(w, result->has_usage, result->cpu_ms, result->peak_memory_bytes);
         sr_json_string_or_null(w, "image", result->image);
         sr_json_string_or_null(w, "image_digest", result->image_digest);
         if (result->compiler_output_length > 0)

@@ -44,11 +44,12 @@ struct sr_run_request {
 };
 
 struct sr_run_stage {
-        const char *name; // "compile" or "run"
-        double launch_ms; // making the sandbox
-        double wall_ms;   // the program itself
-        double cpu_ms;
-        int64_t peak_memory_bytes; // of its largest process, 0 when unknown
+        const char *name;          // "compile" or "run"
+        double launch_ms;          // making the sandbox
+        double wall_ms;            // the program itself
+        bool has_usage;            // false for one that was killed: the next two are 0 then
+        double cpu_ms;             // of the program and the children it waited for
+        int64_t peak_memory_bytes; // of its largest process
         bool has_exit_code;
         int exit_code;
 };
@@ -72,6 +73,7 @@ struct sr_run_result {
         bool hit_output; // more was written than is kept of a stream, or the ceiling was reached
         uint64_t out_total, err_total; // bytes written by the program
         double queue_ms;
+        bool has_usage; // of every stage
         double cpu_ms;
         int64_t peak_memory_bytes;
         char *image; // reference of what really ran, NULL when nothing ran

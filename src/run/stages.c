@@ -51,15 +51,20 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 .name = name,
                 .launch_ms = (double)outcome->launch_ns / 1e6,
                 .wall_ms = (double)outcome->wall_ns / 1e6,
-                .cpu_ms = (double)outcome->cpu_us / 1e3,
-                .peak_memory_bytes = (int64_t)outcome->peak_bytes,
         };
+        // Of a stage that was killed the figures went with it.
+        if (outcome->end == SR_SANDBOX_EXITED) {
+                stage->has_usage = true;
+                stage->cpu_ms = (double)outcome->cpu_us / 1e3;
+                stage->peak_memory_bytes = (int64_t)outcome->peak_bytes;
+        }
         if (outcome->end == SR_SANDBOX_EXITED) {
                 int status = outcome->wait_status;
 
                 stage->has_exit_code = true;
                 stage->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         }
+        result->has_usage = stage->has_usage && (result->has_usage || result->stage_count == 1);
         result->cpu_ms += stage->cpu_ms;
         if (stage->peak_memory_bytes > result->peak_memory_bytes)
                 result->peak_memory_bytes = stage->peak_memory_bytes;

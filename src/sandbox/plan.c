@@ -19,7 +19,8 @@ static const char *const masked[] = {
 };
 
 // Readable but never writable, whoever the program is.
-static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys"};
+// init's own directory is among them: where one id is all there is, it belongs to the program too.
+static const char *const read_only[] = {"proc/1", "proc/bus", "proc/fs", "proc/irq", "proc/sys"};
 
 // Limits that are the same for every program.
 static const struct {
@@ -31,6 +32,8 @@ static const struct {
         // 1, not 0: the kernel then skips a core_pattern that is a pipe as well (man 5 core).
         {RLIMIT_CORE, 1},
         {RLIMIT_MSGQUEUE, 0},
+        // Queued signals and timers are charged to the user on the host as well.
+        {RLIMIT_SIGPENDING, 256},
         {RLIMIT_NICE, 0},
         {RLIMIT_RTPRIO, 0},
 };
@@ -70,10 +73,10 @@ static void plan_mounts(struct sr_plan *plan, const struct sr_wire_stage *stage)
         INIT(.kind = SR_STEP_TMPFS, .path = "tmp", .options = tmp,
              .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
         INIT(.kind = SR_STEP_PROC, .path = "proc", .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
-        for (size_t i = 0; i < sizeof(masked) / sizeof(*masked); i++)
-                INIT(.kind = SR_STEP_MASK, .path = masked[i]);
         for (size_t i = 0; i < sizeof(read_only) / sizeof(*read_only); i++)
                 INIT(.kind = SR_STEP_READ_ONLY, .path = read_only[i]);
+        for (size_t i = 0; i < sizeof(masked) / sizeof(*masked); i++)
+                INIT(.kind = SR_STEP_MASK, .path = masked[i]);
         if (stage->scratch != SR_WIRE_SCRATCH_NONE)
                 INIT(.kind = SR_STEP_ATTACH_SCRATCH, .path = "scratch", .fd = SR_PLAN_FD_SCRATCH);
 }

@@ -104,6 +104,7 @@ struct sr_wire_outcome {
         struct sr_wire_failure failure;
         uint64_t launch_ns; // from the request's arrival to just before the program's exec
         uint64_t wall_ns;   // from just before exec to the end
-        uint64_t cpu_us;    // user and system, whole tree
-        uint64_t peak_kib;  // largest resident set of one of its processes
+        uint64_t cpu_us; // user and system of the program and the children it waited for; with peak_kib only
+                         // known when it ended by itself, else 0
+        uint64_t peak_kib; // largest resident set of one of its processes
 };

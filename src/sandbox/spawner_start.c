@@ -59,8 +59,8 @@ static _Noreturn void child_main(const struct child *child)
                 _exit(1);
 
         // Everything inherited is out of the way of the fixed numbers first.
-        int program = fcntl(child->program, F_DUPFD_CLOEXEC, 64),
-            control = fcntl(child->control, F_DUPFD_CLOEXEC, 64);
+        int program = fcntl(child->program, F_DUPFD_CLOEXEC, SR_START_FIRST_FREE),
+            control = fcntl(child->control, F_DUPFD_CLOEXEC, SR_START_FIRST_FREE);
 
         if (program < 0 || control < 0 || dup2(control, SR_START_CONTROL_FD) < 0)
                 _exit(1);
@@ -80,7 +80,7 @@ static _Noreturn void child_main(const struct child *child)
         if (child->has_range && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
                                  syscall(SYS_setresuid, 0, 0, 0) < 0))
                 _exit(1);
-        if (sr_sys_close_range(SR_START_STORE_FD + SR_START_STORES_MAX, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+        if (sr_sys_close_range(SR_START_FIRST_FREE, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
                 _exit(1);
         sr_sys_execveat(program, "", arguments, environment, AT_EMPTY_PATH);
         _exit(1);

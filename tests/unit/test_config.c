@@ -138,7 +138,7 @@ static void test_defaults(void **state)
         assert_int_equal(c->run.scratch_bytes, 64 << 20);
         assert_int_equal(c->run.tmp_bytes, 64 << 20);
         assert_int_equal(c->run.file_bytes, 64 << 20);
-        assert_int_equal(c->run.open_files, 1024);
+        assert_int_equal(c->run.open_files, 512);
         assert_int_equal(c->compile.timeout_us, 30000000);
         assert_int_equal(c->compile.memory_bytes, 512 << 20);
         assert_int_equal(c->compile.cpu_millis, 1000);
@@ -146,7 +146,7 @@ static void test_defaults(void **state)
         assert_int_equal(c->compile.scratch_bytes, 64 << 20);
         assert_int_equal(c->compile.tmp_bytes, 64 << 20);
         assert_int_equal(c->compile.file_bytes, 64 << 20);
-        assert_int_equal(c->compile.open_files, 1024);
+        assert_int_equal(c->compile.open_files, 512);
         assert_int_equal(c->output_keep_bytes, 102400);
         assert_int_equal(c->output_kill_bytes, 16ll << 30);
         assert_int_equal(c->inodes, 16384);

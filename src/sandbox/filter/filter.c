@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -227,11 +228,7 @@ static const char *const allowed[] = {
         "sched_getscheduler",
         "sched_rr_get_interval",
         "sched_setaffinity",
-        "sched_setattr",
-        "sched_setparam",
-        "sched_setscheduler",
         "sched_yield",
-        "setpriority",
         "setrlimit",
         "times",
         // Time.
@@ -535,6 +532,24 @@ static int add_limit_rules(scmp_filter_ctx context)
         return r;
 }
 
+// Priorities may be set of the caller only: with one id for everything a program could otherwise slow init
+// down.
+static int add_priority_rules(scmp_filter_ctx context)
+{
+        static const uint32_t self[] = {0};
+        int r = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2,
+                                 SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, PRIO_PROCESS),
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 0));
+
+        if (r == 0)
+                r = add_values(context, SCMP_SYS(sched_setscheduler), 0, self, COUNT(self));
+        if (r == 0)
+                r = add_values(context, SCMP_SYS(sched_setparam), 0, self, COUNT(self));
+        if (r == 0)
+                r = add_values(context, SCMP_SYS(sched_setattr), 0, self, COUNT(self));
+        return r;
+}
+
 static int add_program_rules(scmp_filter_ctx context)
 {
         int r = add_names(context, SCMP_ACT_ALLOW, allowed, COUNT(allowed));
@@ -559,6 +574,8 @@ static int add_program_rules(scmp_filter_ctx context)
                 r = add_socket_rules(context);
         if (r == 0)
                 r = add_limit_rules(context);
+        if (r == 0)
+                r = add_priority_rules(context);
         return r;
 }
 

@@ -125,6 +125,9 @@ UNDER_INIT_FILTER _Noreturn void sr_init_main(const struct sr_launch *launch)
 
         if (r < 0)
                 fail(SR_STEP_DESCRIPTORS, r);
+        // A session of its own is a scheduling group of its own (man 7 sched, autogroup), not the spawner's.
+        if (setsid() < 0)
+                fail(SR_STEP_SESSION, -errno);
         for (unsigned i = 0; i < launch->plan.init_count; i++) {
                 const struct sr_step *step = &launch->plan.init[i];
 

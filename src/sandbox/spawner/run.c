@@ -329,7 +329,8 @@ static uint64_t microseconds(struct timeval time)
         return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
-// Waits for init, which is dead or dying; its usage includes that of everything the kernel reaped with it.
+// Waits for init, which is dead or dying. Its usage is that of what it reaped itself: the program and all it
+// had waited for. What the kernel killed along with init is in nobody's figures.
 static void reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
 {
         struct rusage usage = {0};

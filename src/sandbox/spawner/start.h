@@ -13,6 +13,7 @@
 #define SR_START_CONTROL_FD 3 // the control socket
 #define SR_START_STORE_FD   4 // the first store directory; SR_START_STORES_MAX follow, some maybe closed
 #define SR_START_STORES_MAX 4
+#define SR_START_FIRST_FREE (SR_START_STORE_FD + SR_START_STORES_MAX)
 
 // Does all of it. *ret says which step failed; 0 or a negative errno.
 int sr_start_prepare(struct sr_wire_failure *ret);

@@ -217,10 +217,21 @@ static int execute(const struct sr_launch *launch, int program_fd)
         return result;
 }
 
+// Where our own hard limit is lower already, that is the limit.
+static int set_limit(__rlimit_resource_t resource, uint64_t value)
+{
+        struct rlimit limit;
+
+        if (getrlimit(resource, &limit) < 0)
+                return -errno;
+        if (limit.rlim_max == RLIM_INFINITY || value < limit.rlim_max)
+                limit.rlim_max = value;
+        limit.rlim_cur = limit.rlim_max;
+        return check(setrlimit(resource, &limit));
+}
+
 int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *step)
 {
-        struct rlimit limit = {.rlim_cur = step->value, .rlim_max = step->value};
-
         switch (step->kind) {
         case SR_STEP_SESSION:
                 return check(setsid());
@@ -236,7 +247,7 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
         case SR_STEP_DIRECTORY:
                 return check(chdir(step->path));
         case SR_STEP_RLIMIT:
-                return check(setrlimit((__rlimit_resource_t)step->number, &limit));
+                return set_limit((__rlimit_resource_t)step->number, step->value);
         case SR_STEP_CAPABILITIES:
                 return drop_capabilities(launch);
         case SR_STEP_NO_NEW_PRIVILEGES:
