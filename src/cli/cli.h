@@ -53,8 +53,6 @@ struct sr_cli {
         int status;                        // what to end with after SR_CLI_STOP
 };
 
-extern const struct sr_option sr_cli_global_options[];
-
 // Starts to read a verb's arguments; its options and the global ones are known from here on.
 void sr_cli_scan(struct sr_cli *cli, char *const *arguments);
 

@@ -21,19 +21,6 @@ static const struct sr_verb *const verbs[] = {
         &sr_verb_config, &sr_verb_doctor,    &sr_verb_help,
 };
 
-enum { OPTION_CONFIG = 256, OPTION_DB, OPTION_STORE, OPTION_LOG_LEVEL, OPTION_SET, OPTION_VERSION };
-
-const struct sr_option sr_cli_global_options[] = {
-        {OPTION_CONFIG, "config", "FILE", "read this configuration file"},
-        {OPTION_DB, "db", "FILE", "history database (history.database)"},
-        {OPTION_STORE, "store", "DIR", "directory of the images (images.store)"},
-        {OPTION_LOG_LEVEL, "log-level", "LEVEL", "error, warning, info or debug (log.level)"},
-        {OPTION_SET, "set", "NAME=VALUE", "set any tunable that `config` lists"},
-        {'h', "help", NULL, "show help"},
-        {OPTION_VERSION, "version", NULL, "show the version"},
-        {0},
-};
-
 const struct sr_verb *sr_cli_find_verb(const char *name)
 {
         for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
@@ -67,7 +54,7 @@ void sr_cli_help(const struct sr_verb *verb, struct sr_buf *out)
                 sr_option_describe(verb->options, out);
         }
         sr_buf_append_text(out, "\nOptions of every command:\n");
-        sr_option_describe(sr_cli_global_options, out);
+        sr_option_describe(sr_option_global, out);
         if (whole)
                 sr_buf_append_text(out,
                                    "\n`sandbox-runner help COMMAND` says more about one; so does the manual "
@@ -87,25 +74,21 @@ static enum sr_cli_item apply_global(struct sr_cli *cli)
         _cleanup_buf_ struct sr_buf text = {0};
 
         switch (cli->scan.option->id) {
-        case OPTION_CONFIG:
+        case SR_OPTION_CONFIG:
                 sr_freep(&cli->config_file);
                 cli->config_file = sr_strdup(value);
                 return SR_CLI_OPTION;
-        case OPTION_DB:
-                sr_strv_append(&cli->flags, sr_asprintf("history.database=%s", value));
+        case SR_OPTION_DB:
+        case SR_OPTION_STORE:
+        case SR_OPTION_LOG_LEVEL:
+                sr_strv_append(&cli->flags, sr_asprintf("%s=%s", sr_option_tunable(cli->scan.option), value));
                 return SR_CLI_OPTION;
-        case OPTION_STORE:
-                sr_strv_append(&cli->flags, sr_asprintf("images.store=%s", value));
-                return SR_CLI_OPTION;
-        case OPTION_LOG_LEVEL:
-                sr_strv_append(&cli->flags, sr_asprintf("log.level=%s", value));
-                return SR_CLI_OPTION;
-        case OPTION_SET:
+        case SR_OPTION_SET:
                 if (strchr(value, '=') == NULL)
                         return stop(cli, sr_cli_usage(cli, "--set takes NAME=VALUE, not \"%s\"", value));
                 sr_strv_append(&cli->flags, sr_strdup(value));
                 return SR_CLI_OPTION;
-        case OPTION_VERSION:
+        case SR_OPTION_VERSION:
                 sr_buf_append_text(&text, "sandbox-runner " SR_VERSION "\n");
                 return stop(cli, sr_cli_print(cli, &text));
         default:
@@ -116,7 +99,7 @@ static enum sr_cli_item apply_global(struct sr_cli *cli)
 
 static bool is_global(const struct sr_option *option)
 {
-        for (const struct sr_option *known = sr_cli_global_options; known->name != NULL; known++)
+        for (const struct sr_option *known = sr_option_global; known->name != NULL; known++)
                 if (known == option)
                         return true;
         return false;
@@ -125,8 +108,8 @@ static bool is_global(const struct sr_option *option)
 void sr_cli_scan(struct sr_cli *cli, char *const *arguments)
 {
         cli->scan = (struct sr_option_scan){.next = arguments, .tables = cli->tables};
-        cli->tables[0] = cli->verb->options != NULL ? cli->verb->options : sr_cli_global_options;
-        cli->tables[1] = sr_cli_global_options;
+        cli->tables[0] = cli->verb->options != NULL ? cli->verb->options : sr_option_global;
+        cli->tables[1] = sr_option_global;
         cli->tables[2] = NULL;
 }
 

@@ -129,6 +129,31 @@ int sr_option_integer(const char *name, const char *text, int64_t minimum, int64
         return 0;
 }
 
+const struct sr_option sr_option_global[] = {
+        {SR_OPTION_CONFIG, "config", "FILE", "read this configuration file"},
+        {SR_OPTION_DB, "db", "FILE", "history database (history.database)"},
+        {SR_OPTION_STORE, "store", "DIR", "directory of the images (images.store)"},
+        {SR_OPTION_LOG_LEVEL, "log-level", "LEVEL", "error, warning, info or debug (log.level)"},
+        {SR_OPTION_SET, "set", "NAME=VALUE", "set any tunable that `sandbox-runner config` lists"},
+        {SR_OPTION_HELP, "help", NULL, "show help"},
+        {SR_OPTION_VERSION, "version", NULL, "show the version"},
+        {0},
+};
+
+const char *sr_option_tunable(const struct sr_option *option)
+{
+        switch (option->id) {
+        case SR_OPTION_DB:
+                return "history.database";
+        case SR_OPTION_STORE:
+                return "images.store";
+        case SR_OPTION_LOG_LEVEL:
+                return "log.level";
+        default:
+                return NULL;
+        }
+}
+
 void sr_option_describe(const struct sr_option *table, struct sr_buf *out)
 {
         for (const struct sr_option *option = table; option->name != NULL; option++) {

@@ -19,6 +19,20 @@ struct sr_option {
         const char *help;  // one line
 };
 
+// What every command understands, in this program and its companion.
+enum {
+        SR_OPTION_CONFIG = 1024, // beyond the numbers of the verbs' own
+        SR_OPTION_DB,
+        SR_OPTION_STORE,
+        SR_OPTION_LOG_LEVEL,
+        SR_OPTION_SET,
+        SR_OPTION_VERSION,
+        SR_OPTION_HELP = 'h',
+};
+extern const struct sr_option sr_option_global[];
+// The tunable that a global option is short for; NULL when it is for none.
+const char *sr_option_tunable(const struct sr_option *option);
+
 enum sr_option_item {
         SR_OPTION_END,    // nothing is left
         SR_OPTION_OPTION, // scan->option, scan->value

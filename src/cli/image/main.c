@@ -23,18 +23,6 @@ static const struct sr_image_verb *const verbs[] = {
 
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-enum { OPTION_CONFIG = 512, OPTION_STORE, OPTION_LOG_LEVEL, OPTION_SET, OPTION_VERSION };
-
-static const struct sr_option global_options[] = {
-        {OPTION_CONFIG, "config", "FILE", "read this configuration file"},
-        {OPTION_STORE, "store", "DIR", "directory of the images (images.store)"},
-        {OPTION_LOG_LEVEL, "log-level", "LEVEL", "error, warning, info or debug (log.level)"},
-        {OPTION_SET, "set", "NAME=VALUE", "set any tunable that `sandbox-runner config` lists"},
-        {'h', "help", NULL, "show help"},
-        {OPTION_VERSION, "version", NULL, "show the version"},
-        {0},
-};
-
 static const struct sr_option no_options[] = {{0}};
 
 // What the command line says besides the verb.
@@ -127,7 +115,7 @@ static int help(const struct sr_image_verb *verb)
                 sr_option_describe(verb->options, &out);
         }
         sr_buf_append_text(&out, "\nOptions of every command:\n");
-        sr_option_describe(global_options, &out);
+        sr_option_describe(sr_option_global, &out);
         if (verb == NULL)
                 sr_buf_append_text(&out, "\n`sandbox-runner image COMMAND --help` says more about one.\n");
         return sr_image_cli_print(&out);
@@ -154,39 +142,36 @@ static char *absolute(const char *path)
         return here != NULL ? sr_asprintf("%s/%s", here, path) : sr_strdup(path);
 }
 
-static void take_flag(struct invocation *invocation, const char *name, char *value)
-{
-        sr_strv_append(&invocation->flags, sr_asprintf("%s=%s", name, value));
-        free(value);
-}
-
 // Takes one option. -1 to go on, else an exit status.
 static int take_option(struct invocation *invocation, const struct sr_option *option, const char *value)
 {
         switch (option->id) {
-        case OPTION_CONFIG:
+        case SR_OPTION_CONFIG:
                 free(invocation->config_file);
                 invocation->config_file = absolute(value);
                 return -1;
-        case OPTION_STORE:
-                take_flag(invocation, "images.store", absolute(value));
+        case SR_OPTION_DB:
+        case SR_OPTION_STORE:
+        case SR_OPTION_LOG_LEVEL: {
+                _cleanup_free_ char *meant =
+                        option->id == SR_OPTION_LOG_LEVEL ? sr_strdup(value) : absolute(value);
+
+                sr_strv_append(&invocation->flags, sr_asprintf("%s=%s", sr_option_tunable(option), meant));
                 return -1;
-        case OPTION_LOG_LEVEL:
-                take_flag(invocation, "log.level", sr_strdup(value));
-                return -1;
-        case OPTION_SET:
+        }
+        case SR_OPTION_SET:
                 if (value[0] == '=' || strchr(value, '=') == NULL)
                         return usage(invocation->cli.verb, "option --set takes NAME=VALUE, not \"%s\"",
                                      value);
                 sr_strv_append(&invocation->flags, sr_strdup(value));
                 return -1;
-        case OPTION_VERSION: {
+        case SR_OPTION_VERSION: {
                 _cleanup_buf_ struct sr_buf out = {0};
 
                 sr_buf_append_text(&out, "sandbox-runner " SR_VERSION "\n");
                 return sr_image_cli_print(&out);
         }
-        case 'h':
+        case SR_OPTION_HELP:
                 return help(invocation->cli.verb);
         default:
                 invocation->cli.values[option->id - SR_IMAGE_OPTION_ID(0)] = value != NULL ? value : "";
@@ -210,7 +195,7 @@ static int take_word(struct invocation *invocation, const char *word)
 // Reads the command line. -1 when all is well, else an exit status.
 static int read_arguments(struct invocation *invocation, char **argv)
 {
-        const struct sr_option *tables[] = {global_options, no_options, NULL};
+        const struct sr_option *tables[] = {sr_option_global, no_options, NULL};
         struct sr_option_scan scan = {.next = argv + 1, .tables = tables};
         const struct sr_image_verb *verb;
         size_t count;
