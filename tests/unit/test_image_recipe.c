@@ -200,15 +200,36 @@ static void the_output_can_be_kept(void **state)
         assert_int_equal(access(path, F_OK), 0);
 }
 
-// A daemon that the script left holds its output open; the build does not wait for it.
-static void what_a_script_leaves_running_is_not_waited_for(void **state)
+// Whether a process is gone. Nobody may reap it here, so that a zombie counts as gone.
+static bool is_gone(pid_t pid)
 {
+        _cleanup_free_ char *path = sr_asprintf("/proc/%d/stat", (int)pid);
+        _cleanup_buf_ struct sr_buf line = {0};
+
+        return sr_fd_read_file(AT_FDCWD, path, 4096, &line) < 0 || strstr(line.data, ") Z ") != NULL;
+}
+
+static void assert_gone(pid_t pid)
+{
+        for (int i = 0; i < 2000 && !is_gone(pid); i++)
+                usleep(10000);
+        assert_true(is_gone(pid));
+}
+
+// A daemon that the script left holds its output open; the build does not wait for it, and ends it.
+static void what_a_script_leaves_running_is_ended(void **state)
+{
+        _cleanup_free_ char *note = path_in(state, "left"), *script = NULL;
+        _cleanup_buf_ struct sr_buf text = {0};
         _cleanup_images_ struct sr_image_list list = {0};
         uint64_t start = sr_clock_monotonic_ns();
 
-        put_recipe(state, "thing", GOOD("x") "sleep 30 &\n");
+        script = sr_asprintf("%ssleep 300 &\necho $! >%s\n", GOOD("x"), note);
+        put_recipe(state, "thing", script);
         assert_int_equal(build(state, "thing", (struct sr_image_build_options){0}, &list, NULL, NULL), 0);
         assert_true(sr_clock_monotonic_ns() - start < 20000000000u);
+        assert_int_equal(sr_fd_read_file(AT_FDCWD, note, 64, &text), 0);
+        assert_gone((pid_t)atoi(text.data));
 }
 
 static void builds_of_one_recipe_share_the_work(void **state)
@@ -236,37 +257,110 @@ static void builds_of_one_recipe_share_the_work(void **state)
         assert_int_equal(count_in(state, "store/trees"), 1);
 }
 
-static void a_script_ends_with_its_builder(void **state)
+// Starts a build in another process; returns when its script has written the ids of its processes.
+static pid_t start_slow(void **state, const char *commands, pid_t *ret_pids, size_t count)
 {
-        _cleanup_free_ char *started = path_in(state, "started");
-        _cleanup_free_ char *script = sr_asprintf("#!/bin/sh\necho $$ >%s.new\nmv %s.new %s\nexec sleep 60\n",
-                                                  started, started, started);
+        _cleanup_free_ char *started = path_in(state, "started"), *fresh = path_in(state, "started.new");
+        _cleanup_free_ char *script = sr_asprintf("#!/bin/sh\nbegun() { echo \"$*\" >%s; mv %s %s; }\n%s",
+                                                  fresh, fresh, started, commands);
         _cleanup_buf_ struct sr_buf text = {0};
-        pid_t child, builder;
+        pid_t builder;
+        char *at;
 
+        (void)unlink(started);
         put_recipe(state, "slow", script);
         builder = fork();
         if (builder == 0) {
                 _cleanup_images_ struct sr_image_list list = {0};
+                _cleanup_error_ struct sr_error *error = NULL;
+                int r = build(state, "slow", (struct sr_image_build_options){0}, &list, NULL, &error);
 
-                _exit(build(state, "slow", (struct sr_image_build_options){0}, &list, NULL, NULL) < 0);
+                _exit(r == -EINTR && strstr(sr_error_message(error), "told to") != NULL ? 7 : 8);
         }
-        for (int i = 0; i < 1000 && access(started, F_OK) < 0; i++)
+        for (int i = 0; i < 2000 && access(started, F_OK) < 0; i++)
                 usleep(10000);
         assert_int_equal(sr_fd_read_file(AT_FDCWD, started, 64, &text), 0);
-        child = (pid_t)atoi(text.data);
-        kill(builder, SIGKILL);
-        waitpid(builder, NULL, 0);
-        for (int i = 0; i < 1000 && kill(child, 0) == 0; i++) {
-                _cleanup_free_ char *stat = sr_asprintf("/proc/%d/stat", (int)child);
-                _cleanup_buf_ struct sr_buf line = {0};
-
-                // Nobody may reap it here, so that a zombie counts as ended.
-                if (sr_fd_read_file(AT_FDCWD, stat, 4096, &line) < 0 || strstr(line.data, ") Z ") != NULL)
-                        return;
-                usleep(10000);
+        at = text.data;
+        for (size_t i = 0; i < count; i++) {
+                ret_pids[i] = (pid_t)strtol(at, &at, 10);
+                assert_true(ret_pids[i] > 1);
         }
-        assert_int_equal(kill(child, 0), -1);
+        return builder;
+}
+
+// A shell waits for its command before it looks at signals, and a command may not care for them.
+#define FOREGROUND                                                                                           \
+        "sh -c 'trap \"\" TERM; sleep 300 & echo $$ $! >\"$0.pids\"; wait' \"$1/x\" &\n"                     \
+        "until [ -s \"$1/x.pids\" ]; do sleep 0.01; done\n"
+
+static void a_script_ends_with_its_builder(void **state)
+{
+        _cleanup_free_ char *cleared = path_in(state, "cleared");
+        _cleanup_free_ char *heeds =
+                sr_asprintf("trap 'echo x >%s; exit 1' TERM\nsleep 300 &\nbegun $$ $!\nsleep 300\n", cleared);
+        const char *const scripts[] = {heeds, FOREGROUND "begun $(cat \"$1/x.pids\")\nsleep 300\n"};
+
+        for (size_t i = 0; i < 2; i++) {
+                pid_t pids[2];
+                pid_t builder = start_slow(state, scripts[i], pids, 2);
+
+                kill(builder, SIGKILL);
+                waitpid(builder, NULL, 0);
+                assert_gone(pids[0]);
+                assert_gone(pids[1]);
+        }
+        assert_int_equal(access(cleared, F_OK), 0);
+}
+
+// Told to stop, the builder lets the script clear up, takes away what it left, and says why it failed.
+static void a_script_is_stopped_with_its_builder(void **state)
+{
+        static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+        _cleanup_free_ char *cleared = path_in(state, "cleared");
+
+        for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+                _cleanup_free_ char *script = sr_asprintf(
+                        "trap 'echo x >%s; exit 0' TERM\nsleep 300 &\nbegun $$ $!\nsleep 300\n", cleared);
+                pid_t pids[2];
+                pid_t builder = start_slow(state, script, pids, 2);
+                uint64_t start = sr_clock_monotonic_ns();
+                int status;
+
+                kill(builder, signals[i]);
+                assert_int_equal(waitpid(builder, &status, 0), builder);
+                assert_true(WIFEXITED(status));
+                assert_int_equal(WEXITSTATUS(status), 7);
+                assert_true(sr_clock_monotonic_ns() - start < 5000000000u);
+                assert_true(is_gone(pids[0]) && is_gone(pids[1]));
+                assert_int_equal(unlink(cleared), 0);
+                assert_int_equal(count_in(state, "store/tmp"), 0);
+        }
+}
+
+static void a_second_signal_ends_a_script_that_does_not_heed_the_first(void **state)
+{
+        pid_t pids[2];
+        pid_t builder = start_slow(state,
+                                   "trap 'begun again' TERM\n" FOREGROUND
+                                   "begun $(cat \"$1/x.pids\")\nwhile :; do wait; done\n",
+                                   pids, 2);
+        _cleanup_free_ char *started = path_in(state, "started");
+        _cleanup_buf_ struct sr_buf text = {0};
+        uint64_t start = sr_clock_monotonic_ns();
+        int status;
+
+        kill(builder, SIGTERM);
+        for (int i = 0; i < 2000 && (text.data == NULL || strstr(text.data, "again") == NULL); i++) {
+                usleep(1000);
+                sr_buf_clear(&text);
+                assert_int_equal(sr_fd_read_file(AT_FDCWD, started, 64, &text), 0);
+        }
+        kill(builder, SIGTERM);
+        assert_int_equal(waitpid(builder, &status, 0), builder);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 7);
+        assert_true(sr_clock_monotonic_ns() - start < 5000000000u);
+        assert_true(is_gone(pids[0]) && is_gone(pids[1]));
 }
 
 int main(void)
@@ -276,9 +370,11 @@ int main(void)
                 directory_test(an_unknown_recipe_is_answered_with_those_there_are),
                 directory_test(a_recipe_that_fails_is_told_with_its_last_words),
                 directory_test(the_output_can_be_kept),
-                directory_test(what_a_script_leaves_running_is_not_waited_for),
+                directory_test(what_a_script_leaves_running_is_ended),
                 directory_test(builds_of_one_recipe_share_the_work),
                 directory_test(a_script_ends_with_its_builder),
+                directory_test(a_script_is_stopped_with_its_builder),
+                directory_test(a_second_signal_ends_a_script_that_does_not_heed_the_first),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
