@@ -41,7 +41,7 @@ static const char create_facts[] = "CREATE TABLE IF NOT EXISTS run_facts (run_id
         "r.stderr_size, "
 #define WITH_FACTS    COLUMNS "f.facts FROM runs AS r LEFT JOIN run_facts AS f ON f.run_id = r.id "
 #define WITHOUT_FACTS COLUMNS "NULL FROM runs AS r "
-#define NEWEST        "ORDER BY r.id DESC LIMIT ?1"
+#define NEWEST        "WHERE r.id <= ?2 ORDER BY r.id DESC LIMIT ?1"
 #define BY_ID         "WHERE r.id = ?1"
 
 static const struct {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #define CODE_CHARACTERS 500
 #define UTF8_MAX        4 // bytes of a character
 #define FACTS_DEPTH     64
+#define SLICE           1000 // rows that are read at once
 
 int sr_history_open(const char *path, bool read_only, struct sr_history **ret, char **ret_notice,
                     struct sr_error **error)
@@ -305,17 +307,34 @@ static void take_row(sqlite3_stmt *row, struct sr_history_record *to)
         to->code = take_code(row, 3, &to->code_length);
 }
 
+static void clear_record(struct sr_history_record *record)
+{
+        free(record->language);
+        free(record->code);
+        free(record->status);
+        free(record->facts);
+}
+
 struct selection {
         enum history_statement statement;
-        int64_t argument;
+        int64_t argument; // how many, or which
+        int64_t last;     // of a list: the highest id
         struct sr_history_record *records;
         size_t count, room;
+        size_t kept; // of them, from earlier slices
 };
 
 static void drop(struct selection *selection)
 {
         selection->records = sr_history_records_free(selection->records, selection->count);
-        selection->count = selection->room = 0;
+        selection->count = selection->room = selection->kept = 0;
+}
+
+// For another attempt at the same slice.
+static void drop_slice(struct selection *selection)
+{
+        while (selection->count > selection->kept)
+                clear_record(&selection->records[--selection->count]);
 }
 
 static int work_select(struct sr_history *history, void *context)
@@ -324,8 +343,10 @@ static int work_select(struct sr_history *history, void *context)
         sqlite3_stmt *statement = history->statements[selection->statement];
         int rc;
 
-        drop(selection);
+        drop_slice(selection);
         rc = sqlite3_bind_int64(statement, 1, selection->argument);
+        if (rc == SQLITE_OK && selection->statement == HISTORY_LIST)
+                rc = sqlite3_bind_int64(statement, 2, selection->last);
         while (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
                 if (selection->count == selection->room) {
                         selection->room = selection->room * 2 + 16;
@@ -355,12 +376,29 @@ static int select_records(struct sr_history *history, struct selection *selectio
 int sr_history_list(struct sr_history *history, int64_t limit, struct sr_history_record **ret,
                     size_t *ret_count, struct sr_error **error)
 {
-        // To SQLite a negative limit is none at all.
-        struct selection selection = {.statement = HISTORY_LIST, .argument = limit > 0 ? limit : 0};
-        int r = select_records(history, &selection, error);
+        struct selection selection = {.statement = HISTORY_LIST, .last = INT64_MAX};
+        int64_t left = limit > 0 ? limit : 0; // to SQLite a negative limit is none at all
+        bool more;
 
-        if (r < 0)
-                return r;
+        // Slice by slice, so that a run which ends meanwhile need not wait for the whole of a long list.
+        do {
+                int r;
+
+                selection.kept = selection.count;
+                selection.argument = left < SLICE ? left : SLICE;
+                r = select_records(history, &selection, error);
+                if (r < 0)
+                        return r;
+
+                size_t found = selection.count - selection.kept;
+
+                left -= (int64_t)found;
+                more = found == SLICE && left > 0 && selection.records[selection.count - 1].id > INT64_MIN;
+                if (more) {
+                        selection.last = selection.records[selection.count - 1].id - 1;
+                        sched_yield();
+                }
+        } while (more);
         *ret = selection.records;
         *ret_count = selection.count;
         return 0;
@@ -445,12 +483,8 @@ int sr_history_prune(struct sr_history *history, int64_t keep, int64_t before_us
 
 struct sr_history_record *sr_history_records_free(struct sr_history_record *records, size_t count)
 {
-        for (size_t i = 0; records != NULL && i < count; i++) {
-                free(records[i].language);
-                free(records[i].code);
-                free(records[i].status);
-                free(records[i].facts);
-        }
+        for (size_t i = 0; records != NULL && i < count; i++)
+                clear_record(&records[i]);
         free(records);
         return NULL;
 }

@@ -1115,6 +1115,32 @@ static void test_locked_when_opened(void **state)
         sr_history_close(reader);
 }
 
+// More rows than are read at once, with gaps between their ids and at the ends.
+static void test_a_long_list(void **state)
+{
+        struct fixture *f = *state;
+        struct sr_history *history = open_history(f->path, false);
+        static const int64_t limits[] = {1, 999, 1000, 1001, 2000, 2299, 2300, 5000, INT64_MAX};
+
+        execute(f->path,
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2300) INSERT INTO "
+                "runs SELECT i * 3 - 2000, i, 'l', 'c' || i, 's', 0, 1, 2, 3 FROM n");
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+                _cleanup_error_ struct sr_error *error = NULL;
+                struct sr_history_record *records = NULL;
+                size_t found = 0;
+
+                assert_int_equal(sr_history_list(history, limits[i], &records, &found, &error), 0);
+                assert_int_equal(found, limits[i] < 2300 ? limits[i] : 2300);
+                for (size_t at = 0; at < found; at++) {
+                        assert_int_equal(records[at].id, (2300 - (int64_t)at) * 3 - 2000);
+                        assert_int_equal(records[at].timestamp_us, (2300 - (int64_t)at) * 1000000);
+                }
+                sr_history_records_free(records, found);
+        }
+        sr_history_close(history);
+}
+
 static void test_a_record_as_json(void **state)
 {
         (void)state;
@@ -1468,6 +1494,7 @@ int main(void)
                 CASE(test_killed_in_the_middle),
                 CASE(test_locked_for_long),
                 CASE(test_locked_when_opened),
+                CASE(test_a_long_list),
                 CASE(test_a_record_as_json),
                 CASE(test_full_disk),
                 CASE(test_full_disk_without_log),
