@@ -14,6 +14,15 @@ fail() {
         failures=$((failures + 1))
 }
 
+# calls PATTERN: whether a function of ours calls one whose name fits. Looked up in the code itself: a statically
+# linked program holds the C library, whose own calls would tell nothing about ours.
+calls() {
+        objdump -d --no-show-raw-insn "$program" | awk -v wanted="<$1(@plt)?>" '
+                /^[0-9a-f]+ </ { ours = $2 ~ /^<sr_/ }
+                ours && $0 ~ wanted { found = 1 }
+                END { exit !found }'
+}
+
 # shows PATTERN READELF-OPTION…: whether readelf's answer about the program has the pattern.
 shows() {
         pattern=$1
@@ -34,8 +43,8 @@ for name in sandbox-runner sandbox-runner-spawner sandbox-runner-image; do
         shows 'GNU_STACK.*RW ' -l || fail 'no GNU_STACK header that says RW'
         ! shows 'GNU_STACK.*E' -l || fail 'executable stack'
         ! shows 'TEXTREL' -d || fail 'text relocations'
-        shows '__stack_chk_fail' --dyn-syms || fail 'no stack protector'
-        shows '__[a-z0-9]+_chk(@|$)' --dyn-syms || fail 'no fortified call'
+        calls '__stack_chk_fail' || fail 'no stack protector'
+        calls '__[a-z0-9_]+_chk' || fail 'no fortified call'
         ! shows '(RPATH|RUNPATH)' -d || fail 'a run path is built in'
 done
 
