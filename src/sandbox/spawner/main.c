@@ -23,7 +23,6 @@
 struct loop {
         struct sr_spawner_state state;
         struct sr_spawner_run runs[SR_WIRE_RUNS_MAX];
-        int epoll;
         int timer;
         uint64_t armed_ns; // when the timer will fire; 0: it is not set
 };
@@ -35,7 +34,7 @@ static int watch(struct loop *loop, int fd, enum source source, unsigned slot)
 {
         struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)slot << 32 | source};
 
-        return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+        return epoll_ctl(loop->state.epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 // Signals as a new process should have them, whatever the server was started with.
@@ -81,10 +80,10 @@ static int prepare_loop(struct loop *loop)
         int r = reserve_descriptors();
         if (r < 0)
                 return r;
-        loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+        loop->state.epoll = epoll_create1(EPOLL_CLOEXEC);
         loop->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         loop->state.no_capabilities = cap_init();
-        if (loop->epoll < 0 || loop->timer < 0 || loop->state.no_capabilities == NULL)
+        if (loop->state.epoll < 0 || loop->timer < 0 || loop->state.no_capabilities == NULL)
                 return -errno;
         if (sched_getaffinity(0, sizeof(loop->state.allowed), &loop->state.allowed) < 0)
                 return -errno;
@@ -138,7 +137,7 @@ static void open_run(struct loop *loop, int socket)
                 run->socket = socket;
                 // An event may be stale when its turn comes; reading must then not wait.
                 if (fcntl(socket, F_SETFL, O_NONBLOCK) < 0 || watch(loop, socket, SOURCE_SOCKET, i) < 0)
-                        sr_run_release(run);
+                        sr_run_release(&loop->state, run);
                 return;
         }
         close(socket);
@@ -197,7 +196,7 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 sr_run_kill(run, SR_WIRE_END_KILLED);
         } else {
                 // The end of the socket, or something no server of ours sends.
-                sr_run_release(run);
+                sr_run_release(&loop->state, run);
         }
         while (count > 0)
                 close(descriptors[--count]);
@@ -210,7 +209,7 @@ static int serve(struct loop *loop)
         for (;;) {
                 rearm(loop);
 
-                int n = epoll_wait(loop->epoll, events, sizeof(events) / sizeof(*events), -1);
+                int n = epoll_wait(loop->state.epoll, events, sizeof(events) / sizeof(*events), -1);
 
                 if (n < 0 && errno != EINTR)
                         return -errno;
@@ -232,7 +231,7 @@ static int serve(struct loop *loop)
                                 break;
                         case SOURCE_INIT:
                                 if (run->init != 0)
-                                        sr_run_finish(run);
+                                        sr_run_finish(&loop->state, run);
                                 break;
                         }
                 }

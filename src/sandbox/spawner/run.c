@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -329,17 +330,26 @@ static uint64_t microseconds(struct timeval time)
         return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
-// Waits for init, which is dead or dying. Its usage is that of what it reaped itself: the program and all it
-// had waited for. What the kernel killed along with init is in nobody's figures.
-static void reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
+// Reaps init when it is dead. Its usage is that of what it reaped itself: the program and all it had waited
+// for. What the kernel killed along with init is in nobody's figures.
+static bool reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
 {
         struct rusage usage = {0};
         int status;
 
-        while (wait4(run->init, &status, 0, &usage) < 0 && errno == EINTR)
-                ;
+        if (wait4(run->init, &status, WNOHANG, &usage) == 0)
+                return false;
         outcome->cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
         outcome->peak_kib = (uint64_t)usage.ru_maxrss;
+        return true;
+}
+
+// Closing alone does not end an epoll's interest while an init that was cloned meanwhile still has a copy
+// (man 7 epoll, Q6): the events would come in for whoever has the slot next.
+static int forget(const struct sr_spawner_state *state, int fd)
+{
+        (void)epoll_ctl(state->epoll, EPOLL_CTL_DEL, fd, NULL);
+        return sr_fd_close(fd);
 }
 
 static void free_scratch(struct sr_spawner_run *run)
@@ -354,15 +364,16 @@ static void free_scratch(struct sr_spawner_run *run)
         run->scratch = false;
 }
 
-void sr_run_finish(struct sr_spawner_run *run)
+void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *run)
 {
         struct sr_wire_outcome outcome = {0};
         uint64_t now_ns = sr_clock_monotonic_ns();
 
+        if (!reap(run, &outcome))
+                return;
         read_reports(run, now_ns, &outcome);
-        reap(run, &outcome);
         run->init = 0;
-        run->pidfd = sr_fd_close(run->pidfd);
+        run->pidfd = forget(state, run->pidfd);
         run->report = sr_fd_close(run->report);
         if (run->socket >= 0)
                 send_outcome(run, &outcome);
@@ -370,9 +381,9 @@ void sr_run_finish(struct sr_spawner_run *run)
                 free_scratch(run);
 }
 
-void sr_run_release(struct sr_spawner_run *run)
+void sr_run_release(const struct sr_spawner_state *state, struct sr_spawner_run *run)
 {
-        run->socket = sr_fd_close(run->socket);
+        run->socket = forget(state, run->socket);
         if (run->init != 0)
                 sr_run_kill(run, SR_WIRE_END_KILLED);
         else

@@ -14,6 +14,7 @@ struct sr_spawner_state {
         bool has_range;    // 65536 ids are mapped, not one
         cpu_set_t allowed; // processors this process may use
         cap_t no_capabilities;
+        int epoll; // what watches the descriptors of all runs
 };
 
 struct sr_spawner_run {
@@ -37,10 +38,10 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
                    const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count);
 // Kills what runs; reason is what the outcome will say.
 void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason);
-// init is dead: reaps it and sends the outcome, to whom still asks.
-void sr_run_finish(struct sr_spawner_run *run);
+// init is dead: reaps it and sends the outcome, to whom still asks. Does nothing when it is not.
+void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *run);
 // The server has closed its end: kills, and frees the slot at once or, when something runs, in the
 // sr_run_finish() that follows. Never waits.
-void sr_run_release(struct sr_spawner_run *run);
+void sr_run_release(const struct sr_spawner_state *state, struct sr_spawner_run *run);
 // Whether a new run may have the slot.
 bool sr_run_is_free(const struct sr_spawner_run *run);
