@@ -288,6 +288,9 @@ static pid_t start_slow(void **state, const char *commands, pid_t *ret_pids, siz
         return builder;
 }
 
+// In short sleeps, as a shell that is told to end just before it starts a command waits for that one first.
+#define IDLE "while :; do sleep 0.1; done\n"
+
 // A shell waits for its command before it looks at signals, and a command may not care for them.
 #define FOREGROUND                                                                                           \
         "sh -c 'trap \"\" TERM; sleep 300 & echo $$ $! >\"$0.pids\"; wait' \"$1/x\" &\n"                     \
@@ -297,7 +300,7 @@ static void a_script_ends_with_its_builder(void **state)
 {
         _cleanup_free_ char *cleared = path_in(state, "cleared");
         _cleanup_free_ char *heeds =
-                sr_asprintf("trap 'echo x >%s; exit 1' TERM\nsleep 300 &\nbegun $$ $!\nsleep 300\n", cleared);
+                sr_asprintf("trap 'echo x >%s; exit 1' TERM\nsleep 300 &\nbegun $$ $!\n" IDLE, cleared);
         const char *const scripts[] = {heeds, FOREGROUND "begun $(cat \"$1/x.pids\")\nsleep 300\n"};
 
         for (size_t i = 0; i < 2; i++) {
@@ -320,7 +323,7 @@ static void a_script_is_stopped_with_its_builder(void **state)
 
         for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
                 _cleanup_free_ char *script = sr_asprintf(
-                        "trap 'echo x >%s; exit 0' TERM\nsleep 300 &\nbegun $$ $!\nsleep 300\n", cleared);
+                        "trap 'echo x >%s; exit 0' TERM\nsleep 300 &\nbegun $$ $!\n" IDLE, cleared);
                 pid_t pids[2];
                 pid_t builder = start_slow(state, script, pids, 2);
                 uint64_t start = sr_clock_monotonic_ns();
