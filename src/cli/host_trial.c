@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,8 @@ static int map_self(uid_t uid, gid_t gid)
         char line[64];
 
         // Absent before Linux 3.19.
+        // The map files belong to root while a process is not dumpable, as ours is.
+        (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         if (write_file("/proc/self/setgroups", "deny") < 0 && errno != ENOENT)
                 return -1;
         snprintf(line, sizeof(line), "0 %u 1", (unsigned)uid);

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "image/limits.h"
 #include "image/text.h"
+#include "sys/beneath.h"
 
 #define BLOBS     "blobs/sha256/"
 #define STAGE     "stage/"
@@ -255,21 +256,16 @@ static int open_source(struct sr_image_blobs *blobs, const char *hex, struct sr_
 {
         const struct checked *stored = find_checked(blobs, hex);
         _cleanup_free_ char *path = sr_asprintf(BLOBS "%s", hex);
-        // Whatever it is, opening it must not wait.
-        _cleanup_close_ int fd = blobs->source_fd < 0 ? -1
-                                                      : openat(blobs->source_fd, path,
-                                                               O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        struct stat found;
+        _cleanup_close_ int fd = blobs->source_fd < 0 ? -ENOENT : sr_sys_open_beneath(blobs->source_fd, path);
 
-        if (blobs->source_fd < 0 || (fd < 0 && errno == ENOENT))
+        if (fd == -ENOENT)
                 return sr_error_set(
                         error, SR_ERROR_IMAGE, ENOENT, "blob sha256:%s is not in what is imported%s", hex,
                         stored != NULL && stored->size < 0 ? ", and that of the store is damaged" : "");
-        if (fd < 0 || fstat(fd, &found) < 0)
-                return sr_error_set(error, SR_ERROR_IMAGE, errno, "%s cannot be read: %s", path,
-                                    strerror(errno));
-        if (!S_ISREG(found.st_mode))
+        if (fd == -EINVAL)
                 return sr_error_set(error, SR_ERROR_IMAGE, EINVAL, "%s is no regular file", path);
+        if (fd < 0)
+                return sr_error_set(error, SR_ERROR_IMAGE, -fd, "%s cannot be read: %s", path, strerror(-fd));
         return sr_fd_steal(fd);
 }
 

@@ -13,6 +13,7 @@
 #include "image/limits.h"
 #include "image/reference.h"
 #include "image/text.h"
+#include "sys/beneath.h"
 
 struct import {
         struct sr_image_writer *writer;
@@ -187,7 +188,8 @@ static int import_all(struct import *import, const struct sr_image_index *index)
 // Reads a document of a layout directory.
 static int read_document(int fd, const char *name, struct sr_buf *ret, struct sr_error **error)
 {
-        int r = sr_fd_read_file(fd, name, SR_IMAGE_MAX_JSON_BYTES, ret);
+        _cleanup_close_ int file = sr_sys_open_beneath(fd, name);
+        int r = file < 0 ? file : sr_fd_read_all(file, SR_IMAGE_MAX_JSON_BYTES, ret);
 
         if (r == -ENOENT)
                 return sr_error_set(error, SR_ERROR_IMAGE, ENOENT,

@@ -24,7 +24,7 @@ struct sr_spawner_options {
 // Starts the spawner. options is copied. Host problems (user namespaces off…) are SR_ERROR_HOST with advice.
 int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
                      struct sr_error **error);
-// Ends the spawner and everything below it; returns when all of it is dead.
+// Ends the spawner and everything below it; returns when all of it is dead. Every sandbox must be closed before.
 struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner);
 
 enum sr_sandbox_root { SR_SANDBOX_ROOT_TREE, SR_SANDBOX_ROOT_HOST };

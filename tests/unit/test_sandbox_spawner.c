@@ -121,6 +121,7 @@ static void a_job_writes_into_its_directory_and_nowhere_else(void **state)
         sr_fd_close(spec.directory_fd);
         rmdir(directory);
         sr_capture_clear(&capture);
+        sandbox = sr_sandbox_close(sandbox);
         sr_spawner_stop(spawner);
 }
 
@@ -140,6 +141,7 @@ static void a_deadline_ends_the_whole_tree(void **state)
         assert_int_equal(capture.outcome.end, SR_SANDBOX_TIMEOUT);
         assert_string_equal(capture.out.kept.data, "begun\n");
         sr_capture_clear(&capture);
+        sandbox = sr_sandbox_close(sandbox);
         sr_spawner_stop(spawner);
 }
 
@@ -159,6 +161,7 @@ static void a_program_that_is_not_there_is_an_image_error(void **state)
         assert_int_equal(sr_error_get_kind(error), SR_ERROR_IMAGE);
         assert_non_null(strstr(sr_error_message(error), "executing the program"));
         sr_capture_clear(&capture);
+        sandbox = sr_sandbox_close(sandbox);
         sr_spawner_stop(spawner);
 }
 
