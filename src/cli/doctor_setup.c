@@ -204,8 +204,11 @@ void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
 
         // A comment in most languages. Where it is a mistake instead, the interpreter that says so has run
         // too.
-        struct sr_run_request request = {
-                .language = language->name, .code = "#\n", .code_length = 2, .stdin_fd = -1};
+        struct sr_run_request request = {.language = language->name,
+                                         .code = "#\n",
+                                         .code_length = 2,
+                                         .timeout_s = config.default_timeout_s,
+                                         .stdin_fd = -1};
 
         result = sr_runner_execute(runner, &request, NULL);
         if (result->accepted && result->reason == SR_REASON_EXIT)

@@ -332,7 +332,7 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
                 .language = a->language,
                 .code = code->data != NULL ? code->data : "",
                 .code_length = code->len,
-                .timeout_s = a->timeout_s,
+                .timeout_s = a->timeout_s != 0 ? a->timeout_s : config->default_timeout_s,
                 .image = a->image,
                 .arguments = a->program_arguments,
                 .stdin_fd = stdin_fd,

@@ -140,9 +140,6 @@ static void start_run_code(void *context, struct sr_mcp_call *call, const cJSON 
                         .stdin_fd = -1,
                 };
 
-                // 0 is the runner's word for "not given"; given, it is too short like any negative number.
-                if (request.timeout_s == 0)
-                        request.timeout_s = -1;
                 sr_runner_submit(tools->runner, &request, sr_mcp_call_cancel(call), run_done, call);
         }
         sr_mcp_arguments_clear(arguments, count);

@@ -33,7 +33,7 @@ struct sr_run_request {
         const char *language; // as the client wrote it
         const char *code;     // may hold NULs
         size_t code_length;
-        int64_t timeout_s;      // 0: the default
+        int64_t timeout_s;      // of the run stage; what is out of range is refused
         const char *image;      // NULL: the language's
         char *const *arguments; // extra arguments of the program, may be NULL
         int stdin_fd;           // -1: empty standard input; borrowed until the run ends. Never handed to the

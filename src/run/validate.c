@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "run/runner.h"
 
 #define STORE_WAIT_MS  5000
@@ -32,8 +33,10 @@ static int refuse_language(const struct sr_runner *runner, const char *name, str
 {
         _cleanup_free_ char *names = language_names(runner);
 
+        int shown = (int)sr_utf8_prefix(name, strlen(name), 40);
+
         return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
-                            "Unsupported language '%.100s'. Supported: %s.", name,
+                            "Unsupported language '%.*s'. Supported: %s.", shown, name,
                             *names != '\0' ? names : "none (no language file was found)");
 }
 
@@ -43,7 +46,7 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
 {
         const struct sr_config *config = runner->config;
         const struct sr_language *language = sr_language_find(runner->languages, request->language);
-        int64_t timeout = request->timeout_s != 0 ? request->timeout_s : config->default_timeout_s;
+        int64_t timeout = request->timeout_s;
 
         if (language == NULL)
                 return refuse_language(runner, request->language, error);
