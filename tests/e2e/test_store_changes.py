@@ -1,6 +1,8 @@
 """A store that changes under a running server: brought in late, replaced, cleaned while runs go on."""
 
+import json
 import os
+import pathlib
 import shutil
 import subprocess
 import time
@@ -8,12 +10,21 @@ import time
 import support
 
 
-def copied_store(lab_store, place, identity):
-    """A small store of one's own: the prepared python image only."""
-    os.makedirs(place, exist_ok=True)
-    subprocess.run(["cp", "-a", "--reflink=auto", f"{lab_store}/.", place], check=True)
-    subprocess.run(["chown", "-R", f"{identity.uid}:{identity.gid}", place], check=True)
-    subprocess.run(["rm", "-rf", f"{place}/tmp"], check=True)
+def copied_store(prepared, place, identity):
+    """A small store of one's own: of the prepared one the python image alone."""
+    prepared, place = pathlib.Path(prepared), pathlib.Path(place)
+    wanted = {"format", "lock"}
+    for reference in (prepared / "refs").glob("sandbox-runner+python:*"):
+        facts = json.loads(reference.read_text())
+        wanted |= {f"refs/{reference.name}", f"trees/{facts['chain_id']}"}
+        digests = [facts["manifest"]]
+        manifest = json.loads((prepared / "blobs" / digests[0].replace(":", "/")).read_text())
+        digests += [part["digest"] for part in [manifest["config"], *manifest["layers"]]]
+        wanted |= {"blobs/" + digest.replace(":", "/") for digest in digests}
+    place.mkdir(parents=True)
+    subprocess.run(["cp", "-a", "--parents", *sorted(name for name in wanted if (prepared / name).exists()), str(place)],
+                   cwd=prepared, check=True)
+    subprocess.run(["chown", "-R", f"{identity.uid}:{identity.gid}", str(place)], check=True)
 
 
 def without_store(place):
