@@ -334,7 +334,7 @@ Try it:
   $program doctor         what this host offers and what is missing
   $program --help
 
-Use it from an MCP client (Claude Desktop, Claude Code, Cursor, VS Code and others), in its configuration:
+Use it from an MCP client; Claude Desktop and Cursor take it so (README.md has Claude Code, VS Code and others):
   {
     "mcpServers": {
       "sandbox-runner": { "command": "$program" }

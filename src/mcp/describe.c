@@ -112,15 +112,6 @@ static void append_size(struct sr_buf *out, uint64_t bytes)
                 sr_buf_printf(out, "%llu bytes", (unsigned long long)bytes);
 }
 
-// "0.5 processors", "1 processor".
-static void append_processors(struct sr_buf *out, uint32_t millis)
-{
-        if (millis % 1000 == 0)
-                sr_buf_printf(out, "%u processor%s", millis / 1000, millis == 1000 ? "" : "s");
-        else
-                sr_buf_printf(out, "%.3g processors", millis / 1000.0);
-}
-
 static void append_languages(struct sr_buf *out, const struct sr_language_catalogue *languages)
 {
         size_t count = sr_language_count(languages);
@@ -164,12 +155,10 @@ static void append_run_code(struct sr_buf *out, const struct sr_config *config,
         sr_buf_append_text(out, "). Interpreted programs start in /scratch, compiled ones in /tmp. "
                                 "All else is read-only.\n- Limits: ");
         append_size(out, config->max_code_bytes);
-        sr_buf_printf(out, " of code, %u s unless timeout_seconds says otherwise and %u s at most, ",
-                      config->default_timeout_s, config->max_timeout_s);
-        append_size(out, config->run.memory_bytes);
-        sr_buf_append_text(out, " of memory, ");
-        append_processors(out, config->run.cpu_millis);
-        sr_buf_append_text(out, ". The first ");
+        sr_buf_printf(out,
+                      " of code, %u s unless timeout_seconds says otherwise and %u s at most, "
+                      "%u processes and threads. The first ",
+                      config->default_timeout_s, config->max_timeout_s, config->run.pids);
         append_size(out, config->output_keep_bytes);
         sr_buf_append_text(out, ends);
 }

@@ -38,7 +38,8 @@ struct sr_run_request {
         char *const *arguments; // extra arguments of the program, may be NULL
         int stdin_fd;           // -1: empty standard input; borrowed until the run ends. Never handed to the
                                 // snippet: its bytes are copied into a pipe
-        // Output as it comes (raw bytes, stream 1 or 2), or NULL. Called on the thread that runs.
+        // Output as it comes (raw bytes, stream 1 or 2), or NULL; what a compiler says of a program that it
+        // does compile comes first, on 2. Called on the thread that runs.
         void (*output)(void *context, int stream, const char *bytes, size_t length);
         void *output_context;
 };

@@ -166,6 +166,9 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
         struct sr_sandbox_spec spec;
         struct sr_capture capture;
 
+        // A compiler speaks when it is done: before the program, or in its place.
+        void (*output)(void *, int, const char *, size_t) = options.output;
+
         options.stdin_fd = -1;
         options.output = NULL;
         fill_spec(plan, &config->compile, config->inodes, true, &spec);
@@ -181,6 +184,8 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
         judge(&capture, result);
         if (result->status == SR_RUN_SUCCESS) {
                 keep_compiler_output(&capture, result);
+                if (output != NULL && capture.err.kept.len > 0)
+                        output(options.output_context, 2, capture.err.kept.data, capture.err.kept.len);
         } else {
                 if (result->status == SR_RUN_TIMEOUT) {
                         _cleanup_free_ char *line =

@@ -85,6 +85,12 @@ const char *sr_step_advice(unsigned kind, int errnum)
                 if (errnum == EAGAIN || errnum == ENOMEM)
                         return "the host is out of processes or memory: run fewer at once";
                 return "";
+        case SR_STEP_EXEC:
+                if (errnum == ENOENT || errnum == EACCES)
+                        return "the image has no such program, or not the interpreter or loader it needs: is "
+                               "it an "
+                               "image for this language?";
+                return "";
         case SR_STEP_TREE:
         case SR_STEP_ATTACH_ROOT:
                 return "the image's root file system is missing or damaged: import or build the image again";

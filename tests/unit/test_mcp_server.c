@@ -62,7 +62,8 @@ static int set_up(void **state)
                 .default_timeout_s = 10,
                 .max_timeout_s = 30,
                 .max_code_bytes = 50 * 1024,
-                .run = {.memory_bytes = 256 << 20,
+                .run = {.pids = 64,
+                        .memory_bytes = 256 << 20,
                         .cpu_millis = 500,
                         .scratch_bytes = 64 << 20,
                         .tmp_bytes = 64 << 20},
@@ -407,10 +408,14 @@ static void tools_list_says_what_each_takes_and_gives(void **state)
         assert_int_equal(cJSON_GetArraySize(sr_json_member(input, "required")), 2);
         assert_int_equal(sr_json_member(timeout, "default")->valueint, 10);
         assert_int_equal(sr_json_member(timeout, "maximum")->valueint, 30);
-        for (size_t i = 0; i < 8; i++) {
-                static const char *const facts[] = {
-                        "cpp (C++17, GCC 14)", "python (Python 3.12)", "50 KiB of code", "256 MiB",
-                        "0.5 processors",      "/scratch (64 MiB)",    "100 KiB",        "at most, "};
+        for (size_t i = 0; i < 7; i++) {
+                static const char *const facts[] = {"cpp (C++17, GCC 14)",
+                                                    "python (Python 3.12)",
+                                                    "50 KiB of code",
+                                                    "64 processes and threads",
+                                                    "/scratch (64 MiB)",
+                                                    "100 KiB",
+                                                    "at most, "};
 
                 if (strstr(description, facts[i]) == NULL)
                         fail_msg("\"%s\" is not in: %s", facts[i], description);
