@@ -425,3 +425,9 @@ def test_without_any_home(runner):
     done = runner.run("run", "--db", "here.db", "--store", "images", "-l", "python", "-c", "print(1)", env=nowhere)
     assert (done.code, done.out, done.err) == (0, "1\n", "")
     assert (runner.place / "here.db").exists()
+
+
+def test_a_compilers_warnings_come_before_the_programs_output(runner):
+    source = runner.file("warned.cpp", "#include <cstdio>\nint main() { int a = 1 / 0; (void)a; std::fputs(\"ran\\n\", stderr); }\n")
+    done = runner.run("run", source)
+    assert "division by zero" in done.err and done.err.rstrip().endswith("ran"), done
