@@ -305,11 +305,28 @@ static bool has_ids(const char *path, unsigned long long first, unsigned long lo
         return false;
 }
 
+// Whether our root is an ordinary user outside this user namespace, as in a rootless container.
+static bool root_is_ordinary_outside(void)
+{
+        unsigned long long inside, outside, length;
+        _cleanup_free_ char *line = read_setting("/proc/self/uid_map");
+
+        return line != NULL && sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3 &&
+               inside == 0 && outside != 0;
+}
+
 void doctor_check_identity(const struct doctor *d, struct doctor_finding *f)
 {
         if (geteuid() == 0) {
                 uint32_t base = d->config->root_id_base;
 
+                if (!has_ids("/proc/self/uid_map", base, ROOT_IDS) && root_is_ordinary_outside()) {
+                        doctor_found(f, DOCTOR_WARNING,
+                                     "started by the root of a container, who is an ordinary user outside: "
+                                     "programs run "
+                                     "with that one id, kept apart by namespaces and the system call filter");
+                        return;
+                }
                 if (!has_ids("/proc/self/uid_map", base, ROOT_IDS) ||
                     !has_ids("/proc/self/gid_map", base, ROOT_IDS)) {
                         doctor_found(f, DOCTOR_MISSING,

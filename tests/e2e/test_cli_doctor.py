@@ -1,5 +1,7 @@
 """`doctor`: what it says of this host, and of hosts that forbid or lack something."""
 
+import os
+
 import pytest
 
 from sentences import one_sentence
@@ -43,6 +45,10 @@ FORBIDDING = {
     "/proc": ("mount -t tmpfs none /proc/sys", "/proc"),
     "user ids": ("true", "sandbox.root_id_base"),
 }
+
+
+if os.geteuid() != 0:
+    del FORBIDDING["user ids"]  # root there is an ordinary user outside, and one id will do
 
 
 @pytest.mark.parametrize("check", FORBIDDING)
