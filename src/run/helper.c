@@ -104,8 +104,11 @@ int sr_helper_run(struct sr_helper_host *host, const struct sr_helper_job *job, 
                 .tmp_inodes = host->config->inodes,
                 .file_bytes = job->file_bytes,
                 .open_files = limits->open_files,
+                // Unpacking is bounded by what may be unpacked; what it writes is cache, which a limit of
+                // memory would count.
+                .memory_bytes = 0,
+                .cpu_millis = 1000,
                 .processes = limits->pids,
-                .processors = 1,
                 .program_fd = job->program_fd,
                 .directory_fd = job->directory_fd,
         };

@@ -35,8 +35,9 @@ static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_sta
                 .tmp_inodes = inodes,
                 .file_bytes = limits->file_bytes,
                 .open_files = limits->open_files,
+                .memory_bytes = limits->memory_bytes,
+                .cpu_millis = limits->cpu_millis,
                 .processes = limits->pids,
-                .processors = (limits->cpu_millis + 999) / 1000,
                 .program_fd = -1,
                 .directory_fd = -1,
         };
@@ -52,8 +53,7 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 .launch_ms = (double)outcome->launch_ns / 1e6,
                 .wall_ms = (double)outcome->wall_ns / 1e6,
         };
-        // Of a stage that was killed the figures went with it.
-        if (outcome->end == SR_SANDBOX_EXITED) {
+        if (outcome->has_usage) {
                 stage->has_usage = true;
                 stage->cpu_ms = (double)outcome->cpu_us / 1e3;
                 stage->peak_memory_bytes = (int64_t)outcome->peak_bytes;
@@ -116,6 +116,11 @@ static void judge(const struct sr_capture *capture, struct sr_run_result *result
         } else if (capture->outcome.end == SR_SANDBOX_KILLED) {
                 result->reason = capture->over_the_limit ? SR_REASON_OUTPUT_LIMIT : SR_REASON_CANCELLED;
                 result->has_exit_code = capture->over_the_limit;
+                result->exit_code = 128 + SIGKILL;
+        } else if (capture->outcome.end == SR_SANDBOX_MEMORY) {
+                result->reason = SR_REASON_MEMORY_LIMIT;
+                result->signal = SIGKILL;
+                result->has_exit_code = true;
                 result->exit_code = 128 + SIGKILL;
         } else if (capture->outcome.end == SR_SANDBOX_DIED) {
                 judge_internal(

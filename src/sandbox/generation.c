@@ -152,6 +152,19 @@ bool sr_generation_has_range(const struct sr_generation *generation)
         return generation->process.has_range;
 }
 
+struct sr_limits sr_generation_limits(const struct sr_generation *generation)
+{
+        return generation->process.limits;
+}
+
+void sr_spawner_limits(struct sr_spawner *spawner, struct sr_limits *ret, char **ret_why)
+{
+        pthread_mutex_lock(&spawner->lock);
+        *ret = spawner->current != NULL ? spawner->current->process.limits : (struct sr_limits){0};
+        pthread_mutex_unlock(&spawner->lock);
+        *ret_why = sr_strdup("limits by cgroup are not there yet");
+}
+
 uint32_t sr_spawner_root_id_base(const struct sr_spawner *spawner)
 {
         return spawner->root_id_base;

@@ -22,4 +22,5 @@ void sr_generation_release(struct sr_spawner *spawner, struct sr_generation *gen
 
 // Whether programs have ids of their own on the host, from *ret_base on; else they have ours.
 bool sr_generation_has_range(const struct sr_generation *generation);
+struct sr_limits sr_generation_limits(const struct sr_generation *generation);
 uint32_t sr_spawner_root_id_base(const struct sr_spawner *spawner);

@@ -81,8 +81,9 @@ struct sr_wire_stage {
         uint32_t tmp_inodes;
         uint32_t open_files; // RLIMIT_NOFILE
         uint64_t file_bytes; // RLIMIT_FSIZE
-        uint32_t processes;  // RLIMIT_NPROC of the sandbox's own user namespace
-        uint32_t processors; // CPU affinity: how many
+        uint32_t processes;    // and threads
+        uint64_t memory_bytes; // 0: no limit
+        uint32_t cpu_millis;   // thousandths of a processor; 0: no limit
         uint32_t argument_count;
         uint32_t environment_count;
         uint32_t strings_length;
@@ -94,6 +95,7 @@ enum sr_wire_end {
         SR_WIRE_END_TIMEOUT, // ended by the deadline
         SR_WIRE_END_KILLED,  // ended by KILL
         SR_WIRE_END_DIED,    // init was killed by somebody and left no verdict
+        SR_WIRE_END_MEMORY,  // all of it was killed for want of memory
         SR_WIRE_END_FAILED,  // never ran: failure says which step
 };
 
@@ -104,7 +106,8 @@ struct sr_wire_outcome {
         struct sr_wire_failure failure;
         uint64_t launch_ns; // from the request's arrival to just before the program's exec
         uint64_t wall_ns;   // from just before exec to the end
-        uint64_t cpu_us; // user and system of the program and the children it waited for; with peak_kib only
-                         // known when it ended by itself, else 0
-        uint64_t peak_kib; // largest resident set of one of its processes
+        uint32_t hits;      // enum sr_limit_hit
+        uint32_t has_usage; // the next two are known
+        uint64_t cpu_us;    // user and system, of all its processes
+        uint64_t peak_bytes;
 };

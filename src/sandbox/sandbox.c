@@ -188,7 +188,8 @@ static int encode_stage(const struct sr_sandbox_spec *spec, struct sr_wire_stage
                 .open_files = spec->open_files,
                 .file_bytes = spec->file_bytes,
                 .processes = spec->processes,
-                .processors = spec->processors,
+                .memory_bytes = spec->memory_bytes,
+                .cpu_millis = spec->cpu_millis,
                 .argument_count = (uint32_t)arguments,
                 .environment_count = (uint32_t)environment,
                 .strings_length = (uint32_t)strings,
@@ -254,6 +255,7 @@ int sr_sandbox_finish(struct sr_sandbox *sandbox, struct sr_sandbox_outcome *ret
                 [SR_WIRE_END_TIMEOUT] = SR_SANDBOX_TIMEOUT,
                 [SR_WIRE_END_KILLED] = SR_SANDBOX_KILLED,
                 [SR_WIRE_END_DIED] = SR_SANDBOX_DIED,
+                [SR_WIRE_END_MEMORY] = SR_SANDBOX_MEMORY,
         };
         struct sr_wire_outcome outcome;
         int descriptors[SR_MESSAGE_DESCRIPTORS_MAX];
@@ -269,8 +271,11 @@ int sr_sandbox_finish(struct sr_sandbox *sandbox, struct sr_sandbox_outcome *ret
                 .wait_status = outcome.wait_status,
                 .launch_ns = outcome.launch_ns,
                 .wall_ns = outcome.wall_ns,
+                .hits = outcome.hits,
+                .has_usage = outcome.has_usage != 0,
                 .cpu_us = outcome.cpu_us,
-                .peak_bytes = outcome.peak_kib * 1024,
+                .peak_bytes = outcome.peak_bytes,
+                .limits = sr_generation_limits(sandbox->generation),
         };
         return 0;
 }

@@ -227,7 +227,11 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
 {
         _cleanup_close_ int program_fd = -1, theirs = -1, go_read = -1, go_write = -1;
         char *roots[SR_START_STORES_MAX] = {NULL};
-        struct sr_spawner_process process = {.pidfd = -1, .control = -1};
+        struct sr_spawner_process process = {
+                .pidfd = -1,
+                .control = -1,
+                .limits.by[SR_CONTROLLER_PIDS] = SR_ENFORCER_WATCHDOG,
+        };
         struct clone_args clone = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
                 .pidfd = (uint64_t)(uintptr_t)&process.pidfd,

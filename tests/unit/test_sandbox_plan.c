@@ -21,7 +21,7 @@ static struct sr_wire_stage largest = {
         .open_files = UINT32_MAX,
         .file_bytes = UINT64_MAX,
         .processes = UINT32_MAX,
-        .processors = UINT32_MAX,
+        .cpu_millis = UINT32_MAX,
 };
 
 static int position(const struct sr_step *steps, unsigned count, enum sr_step_kind kind)

@@ -40,7 +40,7 @@ static struct sr_sandbox_spec host_spec(const char *const *arguments)
                 .file_bytes = 1 << 20,
                 .open_files = 64,
                 .processes = 32,
-                .processors = 1,
+                .cpu_millis = 1000,
                 .program_fd = -1,
                 .directory_fd = -1,
         };
@@ -286,7 +286,7 @@ static void hostile_requests_are_refused_and_survived(void **state)
                         .tmp_inodes = 10,
                         .open_files = 64,
                         .processes = 32,
-                        .processors = 1,
+                        .cpu_millis = 1000,
                         .argument_count = 1,
                         .environment_count = 1,
                         .strings_length = sizeof(strings),

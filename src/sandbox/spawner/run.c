@@ -91,7 +91,7 @@ static bool stage_is_sound(const struct sr_wire_stage *stage, size_t size, size_
                 return false;
         if (stage->root > SR_WIRE_ROOT_HOST || stage->store >= SR_START_STORES_MAX ||
             stage->scratch > SR_WIRE_SCRATCH_WRITE || stage->timeout_ns == 0 ||
-            stage->timeout_ns > SR_WIRE_TIMEOUT_MAX_NS || stage->processors == 0)
+            stage->timeout_ns > SR_WIRE_TIMEOUT_MAX_NS)
                 return false;
         if (stage->tmp_bytes == 0 || stage->tmp_inodes == 0)
                 return false;
@@ -102,10 +102,11 @@ static bool stage_is_sound(const struct sr_wire_stage *stage, size_t size, size_
 }
 
 // Processors for the program: as many as it was given time for, spread over the machine by slot.
-static void choose_processors(const struct sr_spawner_state *state, unsigned slot, unsigned wanted,
+static void choose_processors(const struct sr_spawner_state *state, unsigned slot, unsigned millis,
                               cpu_set_t *ret)
 {
         unsigned available = (unsigned)CPU_COUNT(&state->allowed), seen = 0;
+        unsigned wanted = millis > 0 && millis / 1000 < available ? (millis + 999) / 1000 : available;
         unsigned first = available > 0 ? slot * wanted % available : 0;
 
         CPU_ZERO(ret);
@@ -245,7 +246,7 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         sr_plan_build(&input, &launch.plan);
         split_strings(stage, arguments, environment, &launch.search_path);
         take_descriptors(stage, descriptors, null_fd, &launch);
-        choose_processors(state, run->slot, stage->processors, &launch.processors);
+        choose_processors(state, run->slot, stage->cpu_millis, &launch.processors);
         r = clone_init(&launch, run);
         close(report[1]);
         if (r < 0) {
@@ -340,7 +341,8 @@ static bool reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
         if (wait4(run->init, &status, WNOHANG, &usage) == 0)
                 return false;
         outcome->cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
-        outcome->peak_kib = (uint64_t)usage.ru_maxrss;
+        outcome->peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+        outcome->has_usage = WIFEXITED(status);
         return true;
 }
 
