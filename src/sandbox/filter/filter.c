@@ -15,6 +15,7 @@
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -550,12 +551,32 @@ static int add_priority_rules(scmp_filter_ctx context)
         return r;
 }
 
-static int add_program_rules(scmp_filter_ctx context)
-{
-        int r = add_names(context, SCMP_ACT_ALLOW, allowed, COUNT(allowed));
+// What these hold is memory of no process, so a watchdog that sums the memory of processes does not see it.
+static const char *const unaccounted[] = {"memfd_create", "memfd_secret", "msgget", "semget", "shmget"};
 
-        if (r == 0)
-                r = add_names(context, SCMP_ACT_ERRNO(EPERM), refused, COUNT(refused));
+static bool is_unaccounted(const char *name)
+{
+        for (size_t i = 0; i < COUNT(unaccounted); i++)
+                if (strcmp(name, unaccounted[i]) == 0)
+                        return true;
+        return false;
+}
+
+static int add_allowed(scmp_filter_ctx context, bool watched)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < COUNT(allowed) && r == 0; i++)
+                if (!watched || !is_unaccounted(allowed[i]))
+                        r = add_names(context, SCMP_ACT_ALLOW, &allowed[i], 1);
+        return r;
+}
+
+static int add_shared_rules(scmp_filter_ctx context)
+{
+        int r = 0;
+
+        r = add_names(context, SCMP_ACT_ERRNO(EPERM), refused, COUNT(refused));
         if (r == 0)
                 r = add_clone_rules(context);
         if (r == 0)
@@ -577,6 +598,21 @@ static int add_program_rules(scmp_filter_ctx context)
         if (r == 0)
                 r = add_priority_rules(context);
         return r;
+}
+
+static int add_program_rules(scmp_filter_ctx context)
+{
+        int r = add_allowed(context, false);
+
+        return r < 0 ? r : add_shared_rules(context);
+}
+
+// For a program whose memory no cgroup accounts.
+static int add_watched_rules(scmp_filter_ctx context)
+{
+        int r = add_allowed(context, true);
+
+        return r < 0 ? r : add_shared_rules(context);
 }
 
 // init only reaps and reports after it has started the program.
@@ -637,6 +673,8 @@ int main(void)
         printf("// Written by the build from src/sandbox/filter/filter.c.\n#pragma once\n\n"
                "#include <linux/filter.h>\n\n");
         int r = generate("sr_filter_program", SCMP_ACT_ERRNO(ENOSYS), add_program_rules);
+        if (r == 0)
+                r = generate("sr_filter_program_watched", SCMP_ACT_ERRNO(ENOSYS), add_watched_rules);
         if (r == 0)
                 r = generate("sr_filter_init", SCMP_ACT_ERRNO(EPERM), add_init_rules);
         if (r < 0 || fflush(stdout) != 0) {
