@@ -121,8 +121,8 @@ void sr_runner_freep(struct sr_runner **runner);
 #define _cleanup_runner_ __attribute__((cleanup(sr_runner_freep)))
 
 // Runs to the end on the calling thread and always gives a result (refusals, cancellation and faults of
-// ours included). cancel may be NULL. Waits for a free slot in arrival order; when max_queue others wait
-// already, refuses at once.
+// ours included). cancel may be NULL. Waits for a free slot; those who wait are served strictly in the order
+// of these calls and those of sr_runner_submit. When max_queue others wait already, refuses at once.
 struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct sr_run_request *request,
                                         struct sr_run_cancel *cancel);
 
@@ -134,6 +134,30 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
 
 // Fires the cancel handle of every run that waits or runs; new ones are refused from now on.
 void sr_runner_stop(struct sr_runner *runner);
+
+// What waits or runs, for others to see.
+enum sr_run_state { SR_RUN_WAITS, SR_RUN_COMPILES, SR_RUN_RUNS };
+const char *sr_run_state_name(enum sr_run_state state);
+struct sr_run_view {
+        uint64_t number; // counts from 1 in this runner, in the order in which runs were asked for
+        enum sr_run_state state;
+        const char *language;
+        const char *line;    // the beginning of its code, valid UTF-8; may hold control characters
+        int64_t asked_us;    // Unix time
+        uint64_t elapsed_us; // in this state
+        uint64_t timeout_us; // of its stage; while it waits, of the run stage
+};
+// Shows the runs whose number is above `after`, in the order of their numbers, at most `count`. `show` must
+// not call the runner: runs wait for it. Returns the highest number given so far.
+uint64_t sr_runner_look(struct sr_runner *runner, uint64_t after, size_t count,
+                        void (*show)(void *context, const struct sr_run_view *run), void *context);
+enum sr_run_found {
+        SR_RUN_LIVES,     // and is to end: its cancel handle was fired
+        SR_RUN_IS_OVER,   // it has ended, history and all
+        SR_RUN_NEVER_WAS, // none had this number yet
+};
+// Ends one run as its cancel handle would. May be called again, to see whether it has ended.
+enum sr_run_found sr_runner_end(struct sr_runner *runner, uint64_t number);
 
 const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner);
 // NULL when history is off or could not be opened (*ret_problem then says why, when there is

@@ -22,6 +22,7 @@ int sr_runner_new(const struct sr_config *config, struct sr_runner **ret, struct
         *runner = (struct sr_runner){
                 .config = config,
                 .stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                .list = {.lock = PTHREAD_MUTEX_INITIALIZER},
                 .lock = PTHREAD_MUTEX_INITIALIZER,
                 .idle = PTHREAD_COND_INITIALIZER,
         };
@@ -66,6 +67,7 @@ struct sr_runner *sr_runner_free(struct sr_runner *runner)
         sr_fd_close(runner->stop_event);
         free(runner->history_problem);
         free(runner->history_notice);
+        pthread_mutex_destroy(&runner->list.lock);
         pthread_cond_destroy(&runner->idle);
         pthread_mutex_destroy(&runner->lock);
         free(runner);
@@ -132,13 +134,25 @@ static struct sr_run_result *new_result(const struct sr_run_request *request)
         return result;
 }
 
-static struct sr_run_result *refuse(struct sr_run_result *result, const struct sr_error *error)
+// A run from its acceptance to its end. Lies still in memory meanwhile.
+struct run {
+        struct sr_runner *runner;
+        const struct sr_run_request *request;
+        struct sr_run_cancel *cancel;
+        bool own_cancel;
+        struct sr_run_plan plan;
+        struct sr_run_ticket ticket;
+        struct sr_run_entry entry;
+        uint64_t asked_ns;
+        struct sr_run_result *result; // of one that is refused, else what is known by now
+};
+
+static void refuse(struct sr_run_result *result, const struct sr_error *error)
 {
         free(result->err);
         result->err = sr_strdup(sr_error_message(error));
         result->err_length = strlen(result->err);
         result->problem = sr_strdup(result->err);
-        return result;
 }
 
 static void cancelled_while_waiting(struct sr_run_result *result)
@@ -147,10 +161,11 @@ static void cancelled_while_waiting(struct sr_run_result *result)
         result->reason = SR_REASON_CANCELLED;
 }
 
-static void execute_plan(struct sr_runner *runner, const struct sr_run_request *request,
-                         struct sr_run_plan *plan, const int *cancel_fds, size_t cancel_count,
-                         struct sr_run_result *result)
+static void execute_plan(struct run *run, const int *cancel_fds, size_t cancel_count)
 {
+        const struct sr_run_request *request = run->request;
+        struct sr_run_result *result = run->result;
+        struct sr_run_plan *plan = &run->plan;
         uint64_t began = sr_clock_monotonic_ns();
 
         result->accepted = true;
@@ -160,62 +175,111 @@ static void execute_plan(struct sr_runner *runner, const struct sr_run_request *
         plan->run = sr_strv_copy(plan->language->run);
         for (size_t i = 0; request->arguments != NULL && request->arguments[i] != NULL; i++)
                 sr_strv_append(&plan->run, sr_strdup(request->arguments[i]));
-        sr_run_stages(runner, plan, request, cancel_fds, cancel_count, result);
+        sr_run_stages(run->runner, plan, request, cancel_fds, cancel_count, result);
         result->duration_ms = (double)(sr_clock_monotonic_ns() - began) / 1e6;
         sr_strv_free(plan->run);
         sr_strv_free(plan->environment);
 }
 
-struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct sr_run_request *request,
-                                        struct sr_run_cancel *cancel)
+static void end_run(struct run *run)
+{
+        if (run->own_cancel)
+                sr_run_cancel_free(run->cancel);
+}
+
+// Checks the request and takes its place: a slot, or one in the line. Does not block. 0, or a negative errno
+// with the refusal in run->result; then nothing more is to be done for it.
+static int begin_run(struct run *run, struct sr_runner *runner, const struct sr_run_request *request,
+                     struct sr_run_cancel *cancel)
 {
         _cleanup_error_ struct sr_error *error = NULL;
-        struct sr_run_result *result = new_result(request);
-        struct sr_run_plan plan = {0};
-        int cancel_fds[2] = {runner->stop_event, cancel != NULL ? cancel->event : -1};
-        size_t cancel_count = cancel != NULL ? 2 : 1;
-        int64_t began_us = sr_clock_realtime_us();
-        int r = sr_run_validate(runner, request, &plan.language, &plan.timeout_us, &error);
 
-        if (r == 0 && cancel != NULL && cancel->event < 0)
+        *run = (struct run){
+                .runner = runner,
+                .request = request,
+                .cancel = cancel != NULL ? cancel : sr_run_cancel_new(),
+                .own_cancel = cancel == NULL,
+                .asked_ns = sr_clock_monotonic_ns(),
+                .result = new_result(request),
+        };
+
+        struct sr_run_plan *plan = &run->plan;
+        int r = sr_run_validate(runner, request, &plan->language, &plan->timeout_us, &error);
+
+        if (r == 0 && run->cancel->event < 0)
                 r = sr_error_set(&error, SR_ERROR_LIMIT, EMFILE,
                                  "The runner is out of descriptors; run fewer at once or raise its limit "
                                  "(ulimit -n).");
-        if (r < 0)
-                return refuse(result, error);
-        free(result->language);
-        result->language = sr_strdup(plan.language->name);
+        if (r == 0) {
+                free(run->result->language);
+                run->result->language = sr_strdup(plan->language->name);
+                r = sr_run_queue_join(runner->queue, &run->ticket, &error);
+        }
+        if (r < 0) {
+                refuse(run->result, error);
+                end_run(run);
+                return r;
+        }
+        plan->entry = &run->entry;
+        sr_run_list_add(&runner->list, plan->entry, plan->language->name, request, run->cancel);
+        return 0;
+}
 
-        uint64_t asked = sr_clock_monotonic_ns();
+static void carry_out(struct run *run)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        struct sr_runner *runner = run->runner;
+        struct sr_run_result *result = run->result;
+        struct sr_run_plan *plan = &run->plan;
+        const int cancel_fds[] = {runner->stop_event, run->cancel->event};
+        const size_t cancel_count = sizeof(cancel_fds) / sizeof(cancel_fds[0]);
+        int r = sr_run_queue_wait(runner->queue, &run->ticket, cancel_fds, cancel_count);
 
-        r = sr_run_queue_enter(runner->queue, cancel_fds, cancel_count, &error);
-        if (r < 0 && r != -ECANCELED)
-                return refuse(result, error);
-        result->queue_ms = (double)(sr_clock_monotonic_ns() - asked) / 1e6;
+        result->queue_ms = (double)(sr_clock_monotonic_ns() - run->asked_ns) / 1e6;
         if (r == -ECANCELED) {
                 cancelled_while_waiting(result);
         } else {
-                r = sr_run_find_image(runner, request, plan.language, cancel_fds, cancel_count, &plan.image,
-                                      &error);
+                r = sr_run_find_image(runner, run->request, plan->language, cancel_fds, cancel_count,
+                                      &plan->image, &error);
                 if (r == 0)
-                        execute_plan(runner, request, &plan, cancel_fds, cancel_count, result);
+                        execute_plan(run, cancel_fds, cancel_count);
                 else if (r == -ECANCELED)
                         cancelled_while_waiting(result);
                 else
                         refuse(result, error);
-                sr_image_free(plan.image);
-                sr_run_queue_leave(runner->queue);
+                sr_image_free(plan->image);
+                sr_run_queue_leave(runner->queue, &run->ticket);
         }
         if (result->accepted)
-                sr_run_record(runner, request, began_us, result);
-        return result;
+                sr_run_record(runner, run->request, run->entry.view.asked_us, result);
+        sr_run_list_remove(&run->entry);
+        end_run(run);
 }
 
-// A request of its own for a run on another thread.
+// In place of carry_out: it cannot be.
+static void give_up(struct run *run, const struct sr_error *error)
+{
+        sr_run_queue_leave(run->runner->queue, &run->ticket);
+        sr_run_list_remove(&run->entry);
+        refuse(run->result, error);
+        end_run(run);
+}
+
+struct sr_run_result *sr_runner_execute(struct sr_runner *runner, const struct sr_run_request *request,
+                                        struct sr_run_cancel *cancel)
+{
+        struct run run;
+
+        if (begin_run(&run, runner, request, cancel) == 0)
+                carry_out(&run);
+        return run.result;
+}
+
+// A run on another thread, with a request of its own.
 struct submission {
-        struct sr_runner *runner;
+        struct run run;
+        bool refused;
         struct sr_run_request request;
-        struct sr_run_cancel *cancel;
         void (*done)(void *context, struct sr_run_result *result);
         void *context;
 };
@@ -232,10 +296,11 @@ static void submission_free(struct submission *submission)
 static void *submission_run(void *argument)
 {
         struct submission *submission = argument;
-        struct sr_runner *runner = submission->runner;
+        struct sr_runner *runner = submission->run.runner;
 
-        submission->done(submission->context,
-                         sr_runner_execute(runner, &submission->request, submission->cancel));
+        if (!submission->refused)
+                carry_out(&submission->run);
+        submission->done(submission->context, submission->run.result);
         submission_free(submission);
         pthread_mutex_lock(&runner->lock);
         if (--runner->threads == 0)
@@ -268,13 +333,7 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
 {
         struct submission *submission = sr_new(struct submission);
 
-        *submission = (struct submission){
-                .runner = runner,
-                .request = *request,
-                .cancel = cancel,
-                .done = done,
-                .context = context,
-        };
+        *submission = (struct submission){.request = *request, .done = done, .context = context};
         submission->request.language = sr_strdup(request->language);
         submission->request.code = sr_memdup0(request->code, request->code_length);
         submission->request.image = request->image != NULL ? sr_strdup(request->image) : NULL;
@@ -282,6 +341,8 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
         pthread_mutex_lock(&runner->lock);
         runner->threads++;
         pthread_mutex_unlock(&runner->lock);
+        // Here, and not on the thread: the line is in the order of the calls.
+        submission->refused = begin_run(&submission->run, runner, &submission->request, cancel) < 0;
 
         int r = start_thread(submission);
 
@@ -293,10 +354,12 @@ void sr_runner_submit(struct sr_runner *runner, const struct sr_run_request *req
                              "memory; run "
                              "fewer at once.",
                              strerror(-r));
+                if (!submission->refused)
+                        give_up(&submission->run, error);
                 pthread_mutex_lock(&runner->lock);
                 runner->threads--;
                 pthread_mutex_unlock(&runner->lock);
-                done(context, refuse(new_result(request), error));
+                done(context, submission->run.result);
                 submission_free(submission);
         }
 }

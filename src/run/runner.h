@@ -6,6 +6,7 @@
 #include "history/history.h"
 #include "image/store.h"
 #include "language/language.h"
+#include "run/live.h"
 #include "run/queue.h"
 #include "run/run.h"
 #include "sandbox/sandbox.h"
@@ -16,7 +17,8 @@ struct sr_runner {
         struct sr_image_store *store;
         struct sr_spawner *spawner;
         struct sr_run_queue *queue;
-        int stop_event; // an eventfd every run watches; readable once sr_runner_stop() was called
+        struct sr_run_list list; // what waits or runs
+        int stop_event;          // an eventfd every run watches; readable once sr_runner_stop() was called
 
         pthread_mutex_t lock; // guards what follows
         pthread_cond_t idle;
@@ -33,7 +35,8 @@ struct sr_run_plan {
         uint64_t timeout_us;
         struct sr_image *image;
         char **environment;
-        char **run; // argument vector of the run stage with the request's extra arguments
+        char **run;                 // argument vector of the run stage with the request's extra arguments
+        struct sr_run_entry *entry; // where others see how far it is
 };
 
 // Checks a request against CONTRACT's limits and the catalogue. A negative errno with the refusal's sentence.

@@ -241,6 +241,11 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                 .output = request->output,
                 .output_context = request->output_context,
         };
+        bool compiled = plan->language->compile != NULL;
+
+        sr_run_list_enter(plan->entry, compiled ? SR_RUN_COMPILES : SR_RUN_RUNS,
+                          compiled ? config->compile.timeout_us : plan->timeout_us);
+
         int r = sr_sandbox_open(runner->spawner, &sandbox, &error);
 
         if (r == 0)
@@ -252,6 +257,10 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                 judge_internal(result, sr_error_message(error));
                 return;
         }
-        if (plan->language->compile == NULL || compile(sandbox, config, plan, options, result))
-                run(sandbox, config, plan, &options, result);
+        if (compiled) {
+                if (!compile(sandbox, config, plan, options, result))
+                        return;
+                sr_run_list_enter(plan->entry, SR_RUN_RUNS, plan->timeout_us);
+        }
+        run(sandbox, config, plan, &options, result);
 }

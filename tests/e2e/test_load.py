@@ -35,3 +35,19 @@ def test_short_runs_overlap(lab, identity):
     assert wrong == [], f"{len(wrong)} wrong, such as {wrong[:3]}"
     assert server.close() == 0
     runner.close()
+
+
+def test_those_who_wait_are_served_in_the_order_of_arrival(lab, identity):
+    """Sent in one go, so that only the order on the wire tells who came first."""
+    runner = lab.runner(identity)
+    server = runner.serve(env={"SANDBOX_RUNNER_SERVER_SLOTS": "1"})
+    ids = [f"run {number}" for number in range(40)]
+    waiting = [server.expect(name) for name in ids]
+    server.send_bytes(b"".join(json.dumps({
+        "jsonrpc": "2.0", "id": name, "method": "tools/call", "params": {"name": "run_code", "arguments": {
+            "language": "python", "code": "import time\nprint(time.monotonic_ns())\n"}}}).encode() + b"\n"
+        for name in ids))
+    began = [int(server.code_result(answer)["stdout"]) for answer in waiting]
+    assert began == sorted(began)
+    assert server.close() == 0
+    runner.close()

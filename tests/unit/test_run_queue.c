@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -19,51 +18,64 @@
 #define WAITERS 8
 
 static struct sr_run_queue *queue;
-static atomic_int order[WAITERS], arrived, finished;
+static atomic_int order[WAITERS], finished;
 
 struct waiter {
         pthread_t thread;
+        struct sr_run_ticket ticket;
         int number;
         int cancel;
         int result;
 };
 
-static void *enter(void *argument)
+static void *wait_for_turn(void *argument)
 {
         struct waiter *waiter = argument;
 
-        atomic_fetch_add(&arrived, 1);
-        waiter->result = sr_run_queue_enter(queue, &waiter->cancel, waiter->cancel >= 0, NULL);
+        waiter->result = sr_run_queue_wait(queue, &waiter->ticket, &waiter->cancel, waiter->cancel >= 0);
         if (waiter->result == 0) {
                 order[atomic_fetch_add(&finished, 1)] = waiter->number;
-                sr_run_queue_leave(queue);
+                sr_run_queue_leave(queue, &waiter->ticket);
         }
         return NULL;
 }
 
-// Starts a waiter and gives it the time to get into the line before the next.
-static void start(struct waiter *waiter, int number, int cancel)
+static void join(struct waiter *waiter, int number, int cancel)
 {
         *waiter = (struct waiter){.number = number, .cancel = cancel};
-        int before = atomic_load(&arrived);
-        assert_int_equal(pthread_create(&waiter->thread, NULL, enter, waiter), 0);
-        while (atomic_load(&arrived) == before)
-                poll(NULL, 0, 1);
-        poll(NULL, 0, 20);
+        assert_int_equal(sr_run_queue_join(queue, &waiter->ticket, NULL), 0);
 }
 
+static void start(struct waiter *waiter)
+{
+        assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_turn, waiter), 0);
+}
+
+// A queue of one slot, which is taken.
+static struct sr_run_ticket busy(uint32_t room)
+{
+        struct sr_run_ticket ticket;
+
+        queue = sr_run_queue_new(1, room);
+        finished = 0;
+        assert_int_equal(sr_run_queue_join(queue, &ticket, NULL), 0);
+        assert_int_equal(sr_run_queue_wait(queue, &ticket, NULL, 0), 0);
+        return ticket;
+}
+
+// Whatever the order in which their threads begin to wait: it is that of joining.
 static void those_who_wait_are_served_in_their_order(void **state)
 {
         struct waiter waiters[WAITERS];
+        struct sr_run_ticket first = busy(WAITERS);
 
         (void)state;
-        queue = sr_run_queue_new(1, WAITERS);
-        finished = 0;
-        assert_int_equal(sr_run_queue_enter(queue, NULL, 0, NULL), 0);
         for (int i = 0; i < WAITERS; i++)
-                start(&waiters[i], i, -1);
+                join(&waiters[i], i, -1);
+        for (int i = WAITERS - 1; i >= 0; i--)
+                start(&waiters[i]);
         assert_int_equal(finished, 0);
-        sr_run_queue_leave(queue);
+        sr_run_queue_leave(queue, &first);
         for (int i = 0; i < WAITERS; i++)
                 pthread_join(waiters[i].thread, NULL);
         for (int i = 0; i < WAITERS; i++)
@@ -74,47 +86,67 @@ static void those_who_wait_are_served_in_their_order(void **state)
 static void a_full_line_refuses_at_once(void **state)
 {
         struct waiter waiter;
+        struct sr_run_ticket first = busy(1), refused;
         struct sr_error *error = NULL;
 
         (void)state;
-        queue = sr_run_queue_new(1, 1);
-        finished = 0;
-        assert_int_equal(sr_run_queue_enter(queue, NULL, 0, NULL), 0);
-        start(&waiter, 0, -1);
-        assert_int_equal(sr_run_queue_enter(queue, NULL, 0, &error), -EBUSY);
+        join(&waiter, 0, -1);
+        start(&waiter);
+        assert_int_equal(sr_run_queue_join(queue, &refused, &error), -EBUSY);
         assert_int_equal(sr_error_get_kind(error), SR_ERROR_LIMIT);
         assert_non_null(strstr(sr_error_message(error), "busy"));
         sr_error_free(error);
-        sr_run_queue_leave(queue);
+        sr_run_queue_leave(queue, &first);
         pthread_join(waiter.thread, NULL);
         assert_int_equal(waiter.result, 0);
         // Empty again: there is room.
-        assert_int_equal(sr_run_queue_enter(queue, NULL, 0, NULL), 0);
-        sr_run_queue_leave(queue);
+        assert_int_equal(sr_run_queue_join(queue, &first, NULL), 0);
+        sr_run_queue_leave(queue, &first);
         queue = sr_run_queue_free(queue);
 }
 
 static void a_cancelled_waiter_leaves_its_place_to_the_next(void **state)
 {
-        struct waiter first, second;
+        struct waiter one, two;
+        struct sr_run_ticket first = busy(4);
         int cancel = eventfd(0, EFD_CLOEXEC);
-        const uint64_t one = 1;
+        const uint64_t fired = 1;
 
         (void)state;
-        queue = sr_run_queue_new(1, 4);
-        finished = 0;
-        assert_int_equal(sr_run_queue_enter(queue, NULL, 0, NULL), 0);
-        start(&first, 0, cancel);
-        start(&second, 1, -1);
-        assert_int_equal(write(cancel, &one, sizeof(one)), sizeof(one));
-        pthread_join(first.thread, NULL);
-        assert_int_equal(first.result, -ECANCELED);
+        join(&one, 0, cancel);
+        join(&two, 1, -1);
+        start(&one);
+        start(&two);
+        assert_int_equal(write(cancel, &fired, sizeof(fired)), sizeof(fired));
+        pthread_join(one.thread, NULL);
+        assert_int_equal(one.result, -ECANCELED);
         assert_int_equal(finished, 0);
-        sr_run_queue_leave(queue);
-        pthread_join(second.thread, NULL);
-        assert_int_equal(second.result, 0);
+        sr_run_queue_leave(queue, &first);
+        pthread_join(two.thread, NULL);
+        assert_int_equal(two.result, 0);
         assert_int_equal(order[0], 1);
         close(cancel);
+        queue = sr_run_queue_free(queue);
+}
+
+// Whoever joined may leave before it waits, from its place in the line as well as with a slot.
+static void a_ticket_can_be_given_back_unused(void **state)
+{
+        struct waiter one, two;
+        struct sr_run_ticket first = busy(4);
+
+        (void)state;
+        join(&one, 0, -1);
+        join(&two, 1, -1);
+        sr_run_queue_leave(queue, &one.ticket);
+        sr_run_queue_leave(queue, &first);
+        assert_int_equal(sr_run_queue_wait(queue, &two.ticket, NULL, 0), 0);
+        join(&one, 0, -1);
+        sr_run_queue_leave(queue, &two.ticket);
+        sr_run_queue_leave(queue, &one.ticket);
+        assert_int_equal(sr_run_queue_join(queue, &first, NULL), 0);
+        assert_int_equal(first.event, -1);
+        sr_run_queue_leave(queue, &first);
         queue = sr_run_queue_free(queue);
 }
 
@@ -124,6 +156,7 @@ int main(void)
                 cmocka_unit_test(those_who_wait_are_served_in_their_order),
                 cmocka_unit_test(a_full_line_refuses_at_once),
                 cmocka_unit_test(a_cancelled_waiter_leaves_its_place_to_the_next),
+                cmocka_unit_test(a_ticket_can_be_given_back_unused),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
