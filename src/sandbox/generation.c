@@ -154,15 +154,19 @@ bool sr_generation_has_range(const struct sr_generation *generation)
 
 struct sr_limits sr_generation_limits(const struct sr_generation *generation)
 {
-        return generation->process.limits;
+        return sr_cgroup_limits(generation->process.cgroup);
 }
 
 void sr_spawner_limits(struct sr_spawner *spawner, struct sr_limits *ret, char **ret_why)
 {
         pthread_mutex_lock(&spawner->lock);
-        *ret = spawner->current != NULL ? spawner->current->process.limits : (struct sr_limits){0};
+        const struct sr_cgroup *cgroup = spawner->current != NULL ? spawner->current->process.cgroup : NULL;
+        const char *why =
+                cgroup != NULL ? sr_cgroup_why(cgroup) : "the spawner ended and could not be replaced";
+
+        *ret = cgroup != NULL ? sr_cgroup_limits(cgroup) : (struct sr_limits){0};
+        *ret_why = why != NULL ? sr_strdup(why) : NULL;
         pthread_mutex_unlock(&spawner->lock);
-        *ret_why = sr_strdup("limits by cgroup are not there yet");
 }
 
 uint32_t sr_spawner_root_id_base(const struct sr_spawner *spawner)

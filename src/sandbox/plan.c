@@ -63,15 +63,10 @@ __attribute__((format(printf, 2, 3))) static const char *text(struct sr_plan *pl
 
 static void plan_mounts(struct sr_plan *plan, const struct sr_wire_stage *stage)
 {
-        const char *tmp = text(plan, "size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=1777", stage->tmp_bytes,
-                               stage->tmp_inodes);
-
         INIT(.kind = SR_STEP_ATTACH_ROOT, .fd = SR_PLAN_FD_ROOT);
         INIT(.kind = SR_STEP_ATTACH_DEVICES, .path = "dev");
-        INIT(.kind = SR_STEP_TMPFS, .path = "dev/shm", .options = tmp,
-             .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
-        INIT(.kind = SR_STEP_TMPFS, .path = "tmp", .options = tmp,
-             .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
+        INIT(.kind = SR_STEP_ATTACH_TMPFS, .path = "dev/shm", .fd = SR_PLAN_FD_SHM);
+        INIT(.kind = SR_STEP_ATTACH_TMPFS, .path = "tmp", .fd = SR_PLAN_FD_TMP);
         INIT(.kind = SR_STEP_PROC, .path = "proc", .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
         for (size_t i = 0; i < sizeof(read_only) / sizeof(*read_only); i++)
                 INIT(.kind = SR_STEP_READ_ONLY, .path = read_only[i]);
@@ -97,7 +92,9 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
                         .value = fixed_limits[i].value);
         SNIPPET(.kind = SR_STEP_RLIMIT, .number = RLIMIT_NOFILE, .value = stage->open_files);
         SNIPPET(.kind = SR_STEP_RLIMIT, .number = RLIMIT_FSIZE, .value = stage->file_bytes);
-        SNIPPET(.kind = SR_STEP_RLIMIT, .number = RLIMIT_NPROC, .value = stage->processes);
+        // Where a cgroup holds the limit, this comes second by one, so that it is the cgroup that counts it.
+        SNIPPET(.kind = SR_STEP_RLIMIT, .number = RLIMIT_NPROC,
+                .value = stage->processes + (input->pids_by_cgroup ? 1u : 0u));
         SNIPPET(.kind = SR_STEP_CAPABILITIES);
         SNIPPET(.kind = SR_STEP_NO_NEW_PRIVILEGES);
         SNIPPET(.kind = SR_STEP_CLOSE, .number = (stage->descriptors & SR_WIRE_HAS_DIRECTORY) != 0);

@@ -6,6 +6,7 @@
 // until the step SR_STEP_PIVOT and absolute afterwards.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sandbox/protocol.h"
@@ -18,6 +19,8 @@ enum {
         SR_PLAN_FD_REPORT,
         SR_PLAN_FD_ROOT,
         SR_PLAN_FD_SCRATCH,
+        SR_PLAN_FD_TMP,
+        SR_PLAN_FD_SHM,
         SR_PLAN_FD_FIRST_FREE,
 };
 
@@ -48,6 +51,7 @@ struct sr_plan {
 struct sr_plan_input {
         const struct sr_wire_stage *stage; // checked already
         uint32_t parent_id;                // the program's id in the spawner's user namespace
+        bool pids_by_cgroup;               // a cgroup counts processes, and tells when one fails
 };
 
 // Fills *ret. Cannot fail: the arrays are sized for the longest plan, which a test checks.

@@ -6,7 +6,8 @@
 // When the control socket closes the spawner exits, and being pid 1 of its namespace takes everything along.
 //
 //   server → spawner                       spawner → server
-//   (control) OPEN + run socket            (control) READY, once, after start-up
+//   (control) START + cgroup directories   (control) READY, once, after start-up
+//   (control) OPEN + run socket
 //   SCRATCH                                SCRATCH + directory descriptor
 //   STAGE + stdin?, stdout, stderr, …      OUTCOME, when everything of the stage is dead
 //   KILL                                   (no answer of its own)
@@ -16,6 +17,8 @@
 #pragma once
 
 #include <stdint.h>
+
+#include "sandbox/limits.h"
 
 #define SR_WIRE_VERSION 1
 // Argument vector and environment together, NULs included. A SOCK_SEQPACKET message must fit the default send
@@ -28,7 +31,8 @@
 #define SR_WIRE_TIMEOUT_MAX_NS (24ull * 3600 * 1000000000)
 
 enum sr_wire_kind {
-        SR_WIRE_READY = 1,
+        SR_WIRE_START = 1,
+        SR_WIRE_READY,
         SR_WIRE_OPEN,
         SR_WIRE_SCRATCH,
         SR_WIRE_STAGE,
@@ -45,6 +49,24 @@ struct sr_wire_head {
 struct sr_wire_failure {
         uint32_t step; // enum sr_step_kind, 0: none failed
         int32_t errnum;
+};
+
+// A cgroup hierarchy in which the spawner may make leaves, by its directory descriptor.
+#define SR_WIRE_HIERARCHIES_MAX        4
+#define SR_WIRE_CONTROLLER(controller) (1u << (controller)) // enum sr_controller
+// Processor time is counted here but not limited (v1's cpuacct).
+#define SR_WIRE_CPU_USAGE (1u << SR_CONTROLLER_COUNT)
+
+struct sr_wire_hierarchy {
+        uint32_t version;     // 1 or 2
+        uint32_t controllers; // the SR_WIRE_CONTROLLER bits it limits, SR_WIRE_CPU_USAGE
+};
+
+// The first message; `count` descriptors come with it.
+struct sr_wire_start {
+        struct sr_wire_head head;
+        uint32_t count;
+        struct sr_wire_hierarchy hierarchies[SR_WIRE_HIERARCHIES_MAX];
 };
 
 struct sr_wire_ready {
@@ -79,8 +101,8 @@ struct sr_wire_stage {
         uint64_t timeout_ns;  // from the start of the launch to the kill
         uint64_t tmp_bytes;
         uint32_t tmp_inodes;
-        uint32_t open_files; // RLIMIT_NOFILE
-        uint64_t file_bytes; // RLIMIT_FSIZE
+        uint32_t open_files;   // RLIMIT_NOFILE
+        uint64_t file_bytes;   // RLIMIT_FSIZE
         uint32_t processes;    // and threads
         uint64_t memory_bytes; // 0: no limit
         uint32_t cpu_millis;   // thousandths of a processor; 0: no limit

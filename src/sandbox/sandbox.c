@@ -251,10 +251,8 @@ int sr_sandbox_poll_fd(const struct sr_sandbox *sandbox)
 int sr_sandbox_finish(struct sr_sandbox *sandbox, struct sr_sandbox_outcome *ret, struct sr_error **error)
 {
         static const enum sr_sandbox_end ends[] = {
-                [SR_WIRE_END_EXITED] = SR_SANDBOX_EXITED,
-                [SR_WIRE_END_TIMEOUT] = SR_SANDBOX_TIMEOUT,
-                [SR_WIRE_END_KILLED] = SR_SANDBOX_KILLED,
-                [SR_WIRE_END_DIED] = SR_SANDBOX_DIED,
+                [SR_WIRE_END_EXITED] = SR_SANDBOX_EXITED, [SR_WIRE_END_TIMEOUT] = SR_SANDBOX_TIMEOUT,
+                [SR_WIRE_END_KILLED] = SR_SANDBOX_KILLED, [SR_WIRE_END_DIED] = SR_SANDBOX_DIED,
                 [SR_WIRE_END_MEMORY] = SR_SANDBOX_MEMORY,
         };
         struct sr_wire_outcome outcome;

@@ -25,10 +25,11 @@ struct sr_spawner_options {
 // Starts the spawner. options is copied. Host problems (user namespaces off…) are SR_ERROR_HOST with advice.
 int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
                      struct sr_error **error);
-// Ends the spawner and everything below it; returns when all of it is dead. Every sandbox must be closed before.
+// Ends the spawner and everything below it; returns when all of it is dead. Every sandbox must be closed
+// before.
 struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner);
-// What enforces the limits of the sandboxes it makes now. *ret_why, which the caller frees, is a sentence that
-// says why not every limit has a cgroup and what to do about it; NULL when each has one.
+// What enforces the limits of the sandboxes it makes now. *ret_why, which the caller frees, is a sentence
+// that says why not every limit has a cgroup and what to do about it; NULL when each has one.
 void sr_spawner_limits(struct sr_spawner *spawner, struct sr_limits *ret, char **ret_why);
 
 enum sr_sandbox_root { SR_SANDBOX_ROOT_TREE, SR_SANDBOX_ROOT_HOST };
@@ -50,8 +51,8 @@ struct sr_sandbox_spec {
         uint64_t memory_bytes; // of all its processes and its /tmp and /scratch together; 0: no limit
         uint32_t cpu_millis;   // thousandths of a processor; 0: no limit
         uint32_t processes;    // and threads
-        int program_fd;   // -1, or an executable of ours to run; arguments[0] is then only its name
-        int directory_fd; // -1, or a directory the program gets as descriptor 3
+        int program_fd;        // -1, or an executable of ours to run; arguments[0] is then only its name
+        int directory_fd;      // -1, or a directory the program gets as descriptor 3
 };
 
 // Descriptors of the snippet; all borrowed. stdin_fd -1: /dev/null.
@@ -74,9 +75,9 @@ struct sr_sandbox_outcome {
         int wait_status; // with SR_SANDBOX_EXITED, as wait(2) gives it
         uint64_t launch_ns;
         uint64_t wall_ns;
-        unsigned hits;   // enum sr_limit_hit: limits it ran into, whether or not one ended it
-        bool has_usage;  // false: the next two are not known
-        uint64_t cpu_us; // of all its processes
+        unsigned hits;           // enum sr_limit_hit: limits it ran into, whether or not one ended it
+        bool has_usage;          // false: the next two are not known
+        uint64_t cpu_us;         // of all its processes
         uint64_t peak_bytes;     // of all of them and its tmpfs together
         struct sr_limits limits; // what enforced its limits
 };

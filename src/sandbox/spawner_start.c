@@ -210,6 +210,20 @@ void sr_spawner_process_stop(struct sr_spawner_process *process)
                 process->pid = 0;
         }
         process->pidfd = sr_fd_close(process->pidfd);
+        process->cgroup = sr_cgroup_remove(process->cgroup);
+}
+
+// Makes the cgroup subtree, with the waiting child in it where it must be, and tells the spawner of it.
+static int send_start(struct sr_spawner_process *process, uint32_t root_id_base)
+{
+        struct sr_wire_start start = {.head = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_START}};
+        int descriptors[SR_WIRE_HIERARCHIES_MAX];
+        bool is_other = process->has_range && geteuid() == 0;
+
+        process->cgroup = sr_cgroup_make(process->pid, is_other ? root_id_base : geteuid(),
+                                         is_other ? root_id_base : getegid());
+        start.count = sr_cgroup_hierarchies(process->cgroup, start.hierarchies, descriptors);
+        return sr_message_send(process->control, &start, sizeof(start), descriptors, start.count);
 }
 
 static int open_program(const char *program, int *ret, struct sr_error **error)
@@ -230,7 +244,6 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
         struct sr_spawner_process process = {
                 .pidfd = -1,
                 .control = -1,
-                .limits.by[SR_CONTROLLER_PIDS] = SR_ENFORCER_WATCHDOG,
         };
         struct clone_args clone = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
@@ -282,9 +295,14 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 r = step_error(SR_STEP_START_NAMESPACES, clone_errno, error);
         } else {
                 r = write_maps(process.pid, child.has_range, root_id_base);
-                if (r < 0)
+                if (r < 0) {
                         r = step_error(SR_STEP_START_IDS, -r, error);
-                else if (write(go_write, "", 1) != 1)
+                } else {
+                        r = send_start(&process, root_id_base);
+                        if (r < 0)
+                                r = step_error(SR_STEP_START_CGROUP, -r, error);
+                }
+                if (r == 0 && write(go_write, "", 1) != 1)
                         r = step_error(SR_STEP_START_IDS, errno, error);
                 theirs = sr_fd_close(theirs); // so that a child that dies shows as the end of the socket
                 if (r == 0)

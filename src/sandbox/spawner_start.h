@@ -6,14 +6,14 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "sandbox/limits.h"
+#include "sandbox/cgroup.h"
 
 struct sr_spawner_process {
         pid_t pid;
         int pidfd;
-        int control;    // the server's end of the control socket
-        bool has_range; // it has 65536 ids of its own; else it shares ours
-        struct sr_limits limits; // what enforces those of its sandboxes
+        int control;              // the server's end of the control socket
+        bool has_range;           // it has 65536 ids of its own; else it shares ours
+        struct sr_cgroup *cgroup; // where those of its sandboxes are
 };
 
 // Clones a child into new user, mount and pid namespaces, maps its ids, execs program there and waits for its

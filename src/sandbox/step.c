@@ -15,14 +15,19 @@ static const char *const names[SR_STEP_COUNT] = {
         [SR_STEP_START_HOST] = "binding the host's system directories",
         [SR_STEP_START_PIVOT] = "leaving the host's mount tree",
         [SR_STEP_START_LOOP] = "preparing the event loop",
+        [SR_STEP_START_CGROUP] = "taking over the cgroup subtree",
         [SR_STEP_REQUEST] = "reading the request",
         [SR_STEP_SCRATCH] = "making /scratch",
         [SR_STEP_TREE] = "opening the root file system",
+        [SR_STEP_LEAF] = "making the sandbox's cgroup",
+        [SR_STEP_TEMPORARY] = "making /tmp and /dev/shm",
         [SR_STEP_CLONE] = "creating the sandbox's namespaces",
+        [SR_STEP_JOIN] = "joining the sandbox's cgroup",
+        [SR_STEP_CGROUP_NAMESPACE] = "making the cgroup namespace",
         [SR_STEP_DESCRIPTORS] = "arranging descriptors",
         [SR_STEP_ATTACH_ROOT] = "mounting the root file system",
         [SR_STEP_ATTACH_DEVICES] = "mounting /dev",
-        [SR_STEP_TMPFS] = "mounting a tmpfs",
+        [SR_STEP_ATTACH_TMPFS] = "mounting /tmp or /dev/shm",
         [SR_STEP_PROC] = "mounting /proc",
         [SR_STEP_MASK] = "masking a file of /proc",
         [SR_STEP_READ_ONLY] = "making a part of /proc read-only",
@@ -75,6 +80,13 @@ const char *sr_step_advice(unsigned kind, int errnum)
                                "inside a "
                                "container start it with an unmasked /proc (docker run --security-opt "
                                "systempaths=unconfined)";
+                return "";
+        case SR_STEP_LEAF:
+                if (errnum == ENOENT || errnum == ENODEV)
+                        return "somebody removed the cgroup subtree this server had made, or switched its "
+                               "controllers off; start the server again";
+                if (errnum == EAGAIN || errnum == ENOSPC)
+                        return "a limit on the number of cgroups is reached (cgroup.max.descendants)";
                 return "";
         case SR_STEP_CLONE:
         case SR_STEP_USER_NAMESPACE:

@@ -32,6 +32,21 @@ int sr_sys_mount_setattr(int dirfd, const char *path, unsigned flags, const stru
         return (int)syscall(SYS_mount_setattr, dirfd, path, flags, attr, sizeof(*attr));
 }
 
+int sr_sys_fsopen(const char *type, unsigned flags)
+{
+        return (int)syscall(SYS_fsopen, type, flags);
+}
+
+int sr_sys_fsconfig(int context, unsigned command, const char *key, const char *value)
+{
+        return (int)syscall(SYS_fsconfig, context, command, key, value, 0);
+}
+
+int sr_sys_fsmount(int context, unsigned flags, unsigned attributes)
+{
+        return (int)syscall(SYS_fsmount, context, flags, attributes);
+}
+
 int sr_sys_pivot_root(const char *new_root, const char *put_old)
 {
         return (int)syscall(SYS_pivot_root, new_root, put_old);

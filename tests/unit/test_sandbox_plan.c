@@ -81,25 +81,6 @@ static void privileges_go_before_the_filter_and_the_filter_before_exec(void **st
         assert_int_equal(plan.snippet[plan.snippet_count - 2].kind, SR_STEP_FILTER);
 }
 
-static void every_tmpfs_is_bounded_and_without_devices_or_set_ids(void **state)
-{
-        struct sr_plan plan;
-        int seen = 0;
-
-        (void)state;
-        sr_plan_build(&(struct sr_plan_input){.stage = &largest}, &plan);
-        for (unsigned i = 0; i < plan.init_count; i++) {
-                const struct sr_step *step = &plan.init[i];
-
-                if (step->kind != SR_STEP_TMPFS)
-                        continue;
-                seen++;
-                assert_non_null(strstr(step->options, "size=18446744073709551615,nr_inodes=4294967295"));
-                assert_int_equal(step->number, MS_NOSUID | MS_NODEV | MS_NOEXEC);
-        }
-        assert_int_equal(seen, 2);
-}
-
 static void a_stage_without_scratch_does_not_mount_it(void **state)
 {
         struct sr_wire_stage stage = largest;
@@ -160,7 +141,6 @@ int main(void)
                 cmocka_unit_test(the_largest_plan_fits),
                 cmocka_unit_test(nothing_is_mounted_after_the_pivot),
                 cmocka_unit_test(privileges_go_before_the_filter_and_the_filter_before_exec),
-                cmocka_unit_test(every_tmpfs_is_bounded_and_without_devices_or_set_ids),
                 cmocka_unit_test(a_stage_without_scratch_does_not_mount_it),
                 cmocka_unit_test(limits_of_the_request_reach_the_program),
                 cmocka_unit_test(every_step_has_a_name),

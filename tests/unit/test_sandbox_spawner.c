@@ -94,6 +94,28 @@ static void a_program_of_the_host_runs_and_sees_little_of_it(void **state)
         sr_spawner_stop(spawner);
 }
 
+static void every_tmpfs_is_bounded_and_without_devices_programs_or_set_ids(void **state)
+{
+        struct sr_spawner *spawner = start();
+        struct sr_capture capture;
+
+        (void)state;
+        assert_int_equal(run_shell(spawner,
+                                   "while read -r a b c d where flags e type f options; do\n"
+                                   "case $where in /tmp|/dev/shm) echo \"$where $flags $options\";; esac\n"
+                                   "done < /proc/self/mountinfo",
+                                   &capture, NULL),
+                         0);
+        for (const char *line = capture.out.kept.data; *line != '\0'; line = strchr(line, '\n') + 1) {
+                assert_non_null(strstr(line, "rw,nosuid,nodev,noexec"));
+                assert_non_null(strstr(line, "size=1024k,nr_inodes=100"));
+        }
+        assert_non_null(strstr(capture.out.kept.data, "/tmp "));
+        assert_non_null(strstr(capture.out.kept.data, "/dev/shm "));
+        sr_capture_clear(&capture);
+        sr_spawner_stop(spawner);
+}
+
 static void a_job_writes_into_its_directory_and_nowhere_else(void **state)
 {
         struct sr_spawner *spawner = start();
@@ -353,6 +375,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_program_of_the_host_runs_and_sees_little_of_it),
+                cmocka_unit_test(every_tmpfs_is_bounded_and_without_devices_programs_or_set_ids),
                 cmocka_unit_test(a_job_writes_into_its_directory_and_nowhere_else),
                 cmocka_unit_test(a_deadline_ends_the_whole_tree),
                 cmocka_unit_test(a_program_that_is_not_there_is_an_image_error),

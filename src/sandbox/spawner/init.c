@@ -41,13 +41,21 @@ UNDER_INIT_FILTER static _Noreturn void fail(unsigned step, int r)
         _exit(127);
 }
 
+// "0" is the writer itself. All that this process does from here on is counted to the sandbox.
+static int join_cgroups(const struct sr_launch *launch)
+{
+        for (unsigned i = 0; i < launch->task_count; i++)
+                if (write(launch->tasks[i], "0", 1) != 1)
+                        return -errno;
+        return 0;
+}
+
 // Moves each descriptor to its number and closes all others, those of the spawner's other runs included.
 static int arrange_descriptors(const struct sr_launch *launch)
 {
         const struct {
                 int from, to, flags;
         } moves[] = {
-                {launch->report_fd, SR_PLAN_FD_REPORT, O_CLOEXEC}, // first, so that a failure is heard
                 {launch->stdin_fd, STDIN_FILENO, 0},
                 {launch->stdout_fd, STDOUT_FILENO, 0},
                 {launch->stderr_fd, STDERR_FILENO, 0},
@@ -55,6 +63,8 @@ static int arrange_descriptors(const struct sr_launch *launch)
                 {launch->program_fd, SR_PLAN_FD_PROGRAM, O_CLOEXEC},
                 {launch->root_fd, SR_PLAN_FD_ROOT, O_CLOEXEC},
                 {launch->scratch_fd, SR_PLAN_FD_SCRATCH, O_CLOEXEC},
+                {launch->tmp_fd, SR_PLAN_FD_TMP, O_CLOEXEC},
+                {launch->shm_fd, SR_PLAN_FD_SHM, O_CLOEXEC},
         };
 
         for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
@@ -121,8 +131,18 @@ UNDER_INIT_FILTER static _Noreturn void reap(pid_t program)
 UNDER_INIT_FILTER _Noreturn void sr_init_main(const struct sr_launch *launch)
 {
         static char stack[SNIPPET_STACK_BYTES] __attribute__((aligned(16)));
-        int r = arrange_descriptors(launch);
+        // First the report, so that a failure is heard.
+        if (dup3(launch->report_fd, SR_PLAN_FD_REPORT, O_CLOEXEC) < 0)
+                _exit(127);
 
+        int r = join_cgroups(launch);
+
+        if (r < 0)
+                fail(SR_STEP_JOIN, r);
+        // From inside the leaf, so that it is the root of all that /proc/self/cgroup shows.
+        if (unshare(CLONE_NEWCGROUP) < 0)
+                fail(SR_STEP_CGROUP_NAMESPACE, -errno);
+        r = arrange_descriptors(launch);
         if (r < 0)
                 fail(SR_STEP_DESCRIPTORS, r);
         // A session of its own is a scheduling group of its own (man 7 sched, autogroup), not the spawner's.

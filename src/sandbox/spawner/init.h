@@ -29,7 +29,9 @@ struct sr_launch {
         char **environment;
         const char *search_path; // PATH of the environment, or NULL
         int stdin_fd, stdout_fd, stderr_fd;
-        int directory_fd, program_fd, report_fd, root_fd, scratch_fd;
+        int directory_fd, program_fd, report_fd, root_fd, scratch_fd, tmp_fd, shm_fd;
+        int tasks[SR_WIRE_HIERARCHIES_MAX]; // v1 cgroups to join, by their `tasks` file
+        unsigned task_count;
         cpu_set_t processors;
         cap_t no_capabilities;
 };

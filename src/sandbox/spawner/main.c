@@ -28,7 +28,7 @@ struct loop {
 };
 
 // What an event belongs to: the source in the low half, the run's slot above it.
-enum source { SOURCE_CONTROL, SOURCE_TIMER, SOURCE_SOCKET, SOURCE_INIT };
+enum source { SOURCE_CONTROL, SOURCE_TIMER, SOURCE_SOCKET, SOURCE_INIT, SOURCE_MEMORY };
 
 static int watch(struct loop *loop, int fd, enum source source, unsigned slot)
 {
@@ -73,10 +73,37 @@ static int reserve_descriptors(void)
         return 0;
 }
 
+// The first message of the server: where the cgroups of the sandboxes are to be made.
+static int receive_start(struct sr_leaf_host *ret)
+{
+        struct sr_wire_start start;
+        int descriptors[SR_MESSAGE_DESCRIPTORS_MAX];
+        size_t count = 0;
+        ssize_t n = sr_message_receive(SR_START_CONTROL_FD, &start, sizeof(start), descriptors, &count);
+
+        if (n != sizeof(start) || start.head.version != SR_WIRE_VERSION || start.head.kind != SR_WIRE_START ||
+            start.count > SR_WIRE_HIERARCHIES_MAX || start.count != count)
+                return -EPROTO;
+        ret->count = start.count;
+        for (unsigned i = 0; i < start.count; i++) {
+                ret->hierarchies[i] = start.hierarchies[i];
+                ret->base[i] = descriptors[i];
+        }
+        return 0;
+}
+
 static int prepare_loop(struct loop *loop)
 {
         for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++)
-                loop->runs[i] = (struct sr_spawner_run){.slot = i, .socket = -1, .pidfd = -1, .report = -1};
+                loop->runs[i] = (struct sr_spawner_run){
+                        .slot = i,
+                        .socket = -1,
+                        .pidfd = -1,
+                        .report = -1,
+                        .tmp = -1,
+                        .shm = -1,
+                        .leaf = SR_LEAF_NONE,
+                };
         int r = reserve_descriptors();
         if (r < 0)
                 return r;
@@ -91,6 +118,12 @@ static int prepare_loop(struct loop *loop)
         return r < 0 ? r : watch(loop, loop->timer, SOURCE_TIMER, 0);
 }
 
+// Whether the timer is for this run: it goes on and nobody has ended it.
+static bool is_timed(const struct sr_spawner_run *run)
+{
+        return run->init != 0 && run->end == SR_WIRE_END_EXITED;
+}
+
 static void rearm(struct loop *loop)
 {
         uint64_t next = 0;
@@ -98,9 +131,13 @@ static void rearm(struct loop *loop)
         for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++) {
                 const struct sr_spawner_run *run = &loop->runs[i];
 
-                if (run->init != 0 && run->end == SR_WIRE_END_EXITED &&
-                    (next == 0 || run->deadline_ns < next))
+                if (!is_timed(run))
+                        continue;
+                if (next == 0 || run->deadline_ns < next)
                         next = run->deadline_ns;
+                // 0: not looked at yet, so now. The timer takes any time of the past, but not 0.
+                if (run->watched && run->watchdog.next_ns < next)
+                        next = run->watchdog.next_ns > 0 ? run->watchdog.next_ns : 1;
         }
         if (next == loop->armed_ns)
                 return;
@@ -121,8 +158,10 @@ static void expire(struct loop *loop)
         for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++) {
                 struct sr_spawner_run *run = &loop->runs[i];
 
-                if (run->init != 0 && run->end == SR_WIRE_END_EXITED && run->deadline_ns <= now)
+                if (is_timed(run) && run->deadline_ns <= now)
                         sr_run_kill(run, SR_WIRE_END_TIMEOUT);
+                if (is_timed(run) && run->watched && run->watchdog.next_ns <= now)
+                        sr_run_look(run);
         }
 }
 
@@ -190,6 +229,9 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 // Out of memory for one event: nothing goes on from there.
                 if (run->init != 0 && watch(loop, run->pidfd, SOURCE_INIT, run->slot) < 0)
                         _exit(1);
+                if (run->init != 0 && run->leaf.oom_event >= 0 &&
+                    watch(loop, run->leaf.oom_event, SOURCE_MEMORY, run->slot) < 0)
+                        _exit(1);
         } else if (is_kind(&message, n, SR_WIRE_SCRATCH, sizeof(message.scratch))) {
                 sr_run_make_scratch(&loop->state, run, &message.scratch);
         } else if (is_kind(&message, n, SR_WIRE_KILL, sizeof(message.head))) {
@@ -233,6 +275,9 @@ static int serve(struct loop *loop)
                                 if (run->init != 0)
                                         sr_run_finish(&loop->state, run);
                                 break;
+                        case SOURCE_MEMORY:
+                                sr_run_out_of_memory(run);
+                                break;
                         }
                 }
         }
@@ -260,6 +305,11 @@ int sr_spawner_main(int argc, char **argv)
 
         int r = sr_start_prepare(&ready.failure);
 
+        if (r == 0) {
+                r = receive_start(&loop.state.leaves);
+                if (r < 0)
+                        ready.failure = (struct sr_wire_failure){SR_STEP_START_CGROUP, -r};
+        }
         if (r == 0) {
                 r = prepare_loop(&loop);
                 if (r < 0)

@@ -17,6 +17,7 @@
 #include "sandbox/message.h"
 #include "sandbox/spawner/init.h"
 #include "sandbox/spawner/start.h"
+#include "sandbox/spawner/tmpfs.h"
 #include "sys/syscalls.h"
 
 // The program's id in the spawner's user namespace: one of its own for each slot where a range is mapped, so
@@ -183,15 +184,20 @@ static void split_strings(const struct sr_wire_stage *stage, char **arguments, c
         environment[stage->environment_count] = NULL;
 }
 
-static int clone_init(const struct sr_launch *launch, struct sr_spawner_run *run)
+static int clone_init(const struct sr_launch *launch, int cgroup, struct sr_spawner_run *run)
 {
         int pidfd = -1;
         struct clone_args clone = {
                 .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-                         CLONE_NEWCGROUP | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+                         CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
                 .pidfd = (uint64_t)(uintptr_t)&pidfd,
                 .exit_signal = SIGCHLD,
         };
+
+        if (cgroup >= 0) {
+                clone.flags |= CLONE_INTO_CGROUP;
+                clone.cgroup = (uint64_t)cgroup;
+        }
         pid_t pid = sr_sys_clone3(&clone);
 
         if (pid < 0)
@@ -214,6 +220,49 @@ static void take_descriptors(const struct sr_wire_stage *stage, const int *descr
         launch->directory_fd = stage->descriptors & SR_WIRE_HAS_DIRECTORY ? *descriptors++ : -1;
 }
 
+// The clone, with init's way into the v1 cgroups open meanwhile.
+static struct sr_wire_failure start_init(const struct sr_spawner_state *state, struct sr_launch *launch,
+                                         struct sr_spawner_run *run)
+{
+        int r = sr_leaf_open_tasks(&state->leaves, &run->leaf, launch->tasks, &launch->task_count);
+
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_LEAF, -r};
+        r = clone_init(launch, sr_leaf_cgroup2(&state->leaves, &run->leaf), run);
+        for (unsigned i = 0; i < launch->task_count; i++)
+                close(launch->tasks[i]);
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_CLONE, -r};
+        return (struct sr_wire_failure){0};
+}
+
+// What the stage has to itself: its cgroup, its /tmp and its /dev/shm.
+static struct sr_wire_failure make_own(const struct sr_spawner_state *state, struct sr_spawner_run *run,
+                                       const struct sr_wire_stage *stage)
+{
+        int r = sr_leaf_make(&state->leaves, run->slot, stage, &run->leaf);
+
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_LEAF, -r};
+        r = sr_tmpfs_make(stage->tmp_bytes, stage->tmp_inodes, &run->tmp);
+        if (r == 0)
+                r = sr_tmpfs_make(stage->tmp_bytes, stage->tmp_inodes, &run->shm);
+        if (r < 0)
+                return (struct sr_wire_failure){SR_STEP_TEMPORARY, -r};
+        return (struct sr_wire_failure){0};
+}
+
+// Gives back what make_own() made; nothing of the stage lives any more.
+static void free_own(const struct sr_spawner_state *state, struct sr_spawner_run *run)
+{
+        run->tmp = sr_fd_close(run->tmp);
+        run->shm = sr_fd_close(run->shm);
+        sr_watchdog_end(&run->watchdog);
+        if (run->leaf.oom_event >= 0)
+                (void)epoll_ctl(state->epoll, EPOLL_CTL_DEL, run->leaf.oom_event, NULL);
+        sr_leaf_remove(&state->leaves, &run->leaf);
+}
+
 static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state, struct sr_spawner_run *run,
                                            const struct sr_wire_stage *stage, const int *descriptors)
 {
@@ -224,7 +273,11 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         int report[2];
         // A job of ours owns the trees it writes; a program owns nothing but its /scratch and /tmp.
         bool is_job = stage->descriptors & SR_WIRE_HAS_DIRECTORY;
-        struct sr_plan_input input = {.stage = stage, .parent_id = is_job ? 0 : program_id(state, run)};
+        struct sr_plan_input input = {
+                .stage = stage,
+                .parent_id = is_job ? 0 : program_id(state, run),
+                .pids_by_cgroup = sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_PIDS) != SR_ENFORCER_NONE,
+        };
 
         int r = open_root(stage, &root);
         if (r < 0)
@@ -232,6 +285,9 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         r = open_scratch(run, stage, &scratch);
         if (r < 0)
                 return (struct sr_wire_failure){SR_STEP_SCRATCH, -r};
+        struct sr_wire_failure failure = make_own(state, run, stage);
+        if (failure.step != SR_STEP_NONE)
+                return failure;
         if (null_fd < 0 || pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
                 return (struct sr_wire_failure){SR_STEP_DESCRIPTORS, errno};
 
@@ -241,20 +297,22 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
                 .report_fd = report[1],
                 .root_fd = root,
                 .scratch_fd = scratch,
+                .tmp_fd = run->tmp,
+                .shm_fd = run->shm,
                 .no_capabilities = state->no_capabilities,
         };
         sr_plan_build(&input, &launch.plan);
         split_strings(stage, arguments, environment, &launch.search_path);
         take_descriptors(stage, descriptors, null_fd, &launch);
         choose_processors(state, run->slot, stage->cpu_millis, &launch.processors);
-        r = clone_init(&launch, run);
+        failure = start_init(state, &launch, run);
         close(report[1]);
-        if (r < 0) {
+        if (failure.step != SR_STEP_NONE) {
                 close(report[0]);
-                return (struct sr_wire_failure){SR_STEP_CLONE, -r};
+                return failure;
         }
         run->report = report[0];
-        return (struct sr_wire_failure){0};
+        return failure;
 }
 
 static void send_outcome(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
@@ -273,7 +331,13 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
                 run->requested_ns = sr_clock_monotonic_ns();
                 run->deadline_ns = run->requested_ns + request->timeout_ns;
                 run->end = SR_WIRE_END_EXITED;
+                run->memory_bytes = request->memory_bytes;
+                run->processes = request->processes;
+                run->watched = run->memory_bytes > 0 &&
+                               sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_MEMORY) == SR_ENFORCER_NONE;
                 failure = launch_stage(state, run, request, descriptors);
+                if (failure.step != SR_STEP_NONE)
+                        free_own(state, run);
         }
         if (failure.step != SR_STEP_NONE) {
                 struct sr_wire_outcome outcome = {.end = SR_WIRE_END_FAILED, .failure = failure};
@@ -282,12 +346,44 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
         }
 }
 
+static struct sr_tmpfs_usage scratch_usage(const struct sr_spawner_run *run)
+{
+        char path[32];
+
+        if (!run->scratch)
+                return (struct sr_tmpfs_usage){0};
+        scratch_path(run, path);
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return sr_tmpfs_usage(fd);
+}
+
+void sr_run_look(struct sr_spawner_run *run)
+{
+        uint64_t tmpfs =
+                sr_tmpfs_usage(run->tmp).bytes + sr_tmpfs_usage(run->shm).bytes + scratch_usage(run).bytes;
+
+        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, run->memory_bytes))
+                sr_run_kill(run, SR_WIRE_END_MEMORY);
+}
+
+void sr_run_out_of_memory(struct sr_spawner_run *run)
+{
+        uint64_t count;
+
+        // A word about the leaf of an earlier stage is stale.
+        if (run->leaf.oom_event >= 0 && read(run->leaf.oom_event, &count, sizeof(count)) == sizeof(count))
+                sr_run_kill(run, SR_WIRE_END_MEMORY);
+}
+
 void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
 {
         if (run->init == 0)
                 return;
-        if (run->end == SR_WIRE_END_EXITED)
+        if (run->end == SR_WIRE_END_EXITED) {
                 run->end = reason;
+                if (run->watched)
+                        sr_watchdog_note_cpu(&run->watchdog, run->init);
+        }
         // init is pid 1 of the sandbox: the kernel kills all of it. ESRCH: it is dead already.
         (void)sr_sys_pidfd_send_signal(run->pidfd, SIGKILL);
 }
@@ -315,9 +411,15 @@ static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, stru
                 outcome->launch_ns = started_ns - run->requested_ns;
                 outcome->wall_ns = ended_ns > started_ns ? ended_ns - started_ns : 0;
         }
-        // An end that init reported is the truth even when the deadline came just after.
+        // An end that init reported is the truth even when the deadline came just after; but a program that
+        // was killed while memory ran out was killed for that.
+        bool killed =
+                !ended || (WIFSIGNALED(outcome->wait_status) && WTERMSIG(outcome->wait_status) == SIGKILL);
+
         if (outcome->failure.step != SR_STEP_NONE)
                 outcome->end = SR_WIRE_END_FAILED;
+        else if (killed && outcome->hits & SR_HIT_MEMORY)
+                outcome->end = SR_WIRE_END_MEMORY;
         else if (ended)
                 outcome->end = SR_WIRE_END_EXITED;
         else if (run->end != SR_WIRE_END_EXITED)
@@ -331,8 +433,9 @@ static uint64_t microseconds(struct timeval time)
         return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
-// Reaps init when it is dead. Its usage is that of what it reaped itself: the program and all it had waited
-// for. What the kernel killed along with init is in nobody's figures.
+// Reaps init when it is dead. What the kernel says of init's own usage covers what it reaped itself: the
+// program and all it had waited for; not what was killed along with init. So it serves where there is no
+// cgroup, and there the watchdog's last look counts too.
 static bool reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
 {
         struct rusage usage = {0};
@@ -344,6 +447,39 @@ static bool reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
         outcome->peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
         outcome->has_usage = WIFEXITED(status);
         return true;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+// What the stage used and which limits it ran into.
+static void read_usage(const struct sr_spawner_state *state, const struct sr_spawner_run *run,
+                       struct sr_wire_outcome *outcome)
+{
+        struct sr_leaf_usage usage;
+
+        sr_leaf_read(&state->leaves, &run->leaf, &usage);
+        outcome->hits = usage.hits;
+        if (usage.has_cpu)
+                outcome->cpu_us = usage.cpu_us;
+        else
+                outcome->cpu_us = larger(outcome->cpu_us, run->watchdog.cpu_us);
+        if (usage.has_peak)
+                outcome->peak_bytes = usage.peak_bytes;
+        else
+                outcome->peak_bytes = larger(outcome->peak_bytes, run->watchdog.peak_bytes);
+        if ((usage.has_cpu || run->watchdog.cpu_us > 0) && (usage.has_peak || run->watchdog.peak_bytes > 0))
+                outcome->has_usage = 1;
+        if (run->end == SR_WIRE_END_MEMORY)
+                outcome->hits |= SR_HIT_MEMORY;
+        if (run->watchdog.most >= run->processes && run->watched)
+                outcome->hits |= SR_HIT_PIDS;
+        if (sr_tmpfs_usage(run->tmp).full || sr_tmpfs_usage(run->shm).full)
+                outcome->hits |= SR_HIT_TMP;
+        if (scratch_usage(run).full)
+                outcome->hits |= SR_HIT_SCRATCH;
 }
 
 // Closing alone does not end an epoll's interest while an init that was cloned meanwhile still has a copy
@@ -373,6 +509,7 @@ void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *
 
         if (!reap(run, &outcome))
                 return;
+        read_usage(state, run, &outcome);
         read_reports(run, now_ns, &outcome);
         run->init = 0;
         run->pidfd = forget(state, run->pidfd);
@@ -381,6 +518,7 @@ void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *
                 send_outcome(run, &outcome);
         else
                 free_scratch(run);
+        free_own(state, run);
 }
 
 void sr_run_release(const struct sr_spawner_state *state, struct sr_spawner_run *run)

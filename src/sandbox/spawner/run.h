@@ -8,6 +8,8 @@
 #include <sys/types.h>
 
 #include "sandbox/protocol.h"
+#include "sandbox/spawner/leaf.h"
+#include "sandbox/spawner/watchdog.h"
 
 // What all runs share.
 struct sr_spawner_state {
@@ -15,15 +17,22 @@ struct sr_spawner_state {
         cpu_set_t allowed; // processors this process may use
         cap_t no_capabilities;
         int epoll; // what watches the descriptors of all runs
+        struct sr_leaf_host leaves;
 };
 
 struct sr_spawner_run {
-        unsigned slot; // names the mount point of its /scratch and, with a range, its id
-        int socket;    // to the server; -1: nobody waits for an answer
-        bool scratch;  // /scratch/<slot> is mounted
-        pid_t init;    // 0: nothing runs
-        int pidfd;     // of init
-        int report;    // read end of init's pipe
+        unsigned slot;         // names the mount point of its /scratch and, with a range, its id
+        int socket;            // to the server; -1: nobody waits for an answer
+        bool scratch;          // /scratch/<slot> is mounted
+        pid_t init;            // 0: nothing runs
+        int pidfd;             // of init
+        int report;            // read end of init's pipe
+        int tmp, shm;          // the mounts of its /tmp and /dev/shm
+        uint64_t memory_bytes; // the stage's limit, 0: none
+        uint32_t processes;    // the stage's limit
+        struct sr_leaf leaf;
+        bool watched; // no cgroup holds its memory: the watchdog does
+        struct sr_watchdog watchdog;
         uint64_t requested_ns;
         uint64_t deadline_ns;
         enum sr_wire_end end; // why it was killed, SR_WIRE_END_EXITED when it was not
@@ -36,6 +45,11 @@ void sr_run_make_scratch(const struct sr_spawner_state *state, struct sr_spawner
 // be started the outcome is sent at once and run->init stays 0.
 void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
                    const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count);
+// The watchdog's turn, when run->watched: looks at what the sandbox holds and kills one that is over its
+// limit.
+void sr_run_look(struct sr_spawner_run *run);
+// The kernel says that the leaf of the run is out of memory.
+void sr_run_out_of_memory(struct sr_spawner_run *run);
 // Kills what runs; reason is what the outcome will say.
 void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason);
 // init is dead: reaps it and sends the outcome, to whom still asks. Does nothing when it is not.

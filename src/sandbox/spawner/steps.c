@@ -104,8 +104,8 @@ int sr_step_run_init(const struct sr_launch *launch, const struct sr_step *step)
                 return attach_root(step->fd);
         case SR_STEP_ATTACH_DEVICES:
                 return attach_devices(step->path);
-        case SR_STEP_TMPFS:
-                return check(mount("tmpfs", step->path, "tmpfs", step->number, step->options));
+        case SR_STEP_ATTACH_TMPFS:
+                return attach(step->fd, step->path);
         case SR_STEP_PROC:
                 return check(mount("proc", step->path, "proc", step->number, NULL));
         case SR_STEP_MASK:

@@ -1,0 +1,173 @@
+#include "sandbox/spawner/watchdog.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+// Looking takes at most an eighth of a processor, however many processes there are.
+#define INTERVAL_NS   4000000u
+#define COST_MULTIPLE 8
+// Longer than any file read here.
+#define FILE_MAX 2048
+
+// What /proc/PID/stat says of one process (man 5 proc_pid_stat).
+struct sample {
+        uint64_t cpu_ticks;
+        unsigned threads;
+        uint64_t resident_pages;
+};
+
+static bool read_text(int directory, const char *path, char text[FILE_MAX])
+{
+        _cleanup_close_ int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, FILE_MAX - 1);
+
+        text[n > 0 ? n : 0] = '\0';
+        return n > 0;
+}
+
+// The name in the second field is the program's to choose, and may hold spaces and brackets: fields are
+// counted from the last closing one.
+static bool read_sample(int directory, const char *pid, struct sample *ret)
+{
+        char path[280], text[FILE_MAX];
+
+        snprintf(path, sizeof(path), "%s/stat", pid);
+        if (!read_text(directory, path, text))
+                return false;
+        const char *at = strrchr(text, ')');
+        unsigned long long user, system, children_user, children_system, threads;
+        long long resident;
+
+        if (at == NULL || sscanf(at + 1,
+                                 " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d "
+                                 "%llu %*d %*u %*u %lld",
+                                 &user, &system, &children_user, &children_system, &threads, &resident) != 6)
+                return false;
+        *ret = (struct sample){
+                .cpu_ticks = user + system + children_user + children_system,
+                .threads = (unsigned)threads,
+                .resident_pages = resident > 0 ? (uint64_t)resident : 0,
+        };
+        return true;
+}
+
+// The process's share of the pages it has, in bytes.
+static uint64_t proportional_bytes(int directory, const char *pid)
+{
+        char path[280], text[FILE_MAX];
+
+        snprintf(path, sizeof(path), "%s/smaps_rollup", pid);
+        if (!read_text(directory, path, text))
+                return 0;
+        const char *at = strstr(text, "\nPss:");
+
+        return at == NULL ? 0 : strtoull(at + 5, NULL, 10) * 1024;
+}
+
+// Opens the sandbox's own /proc. Until init has changed its root, the way there leads to ours, which lists
+// the processes of everybody.
+static bool open_processes(struct sr_watchdog *watchdog, pid_t init)
+{
+        char path[48];
+        struct stat ours, theirs;
+
+        if (watchdog->processes != NULL)
+                return true;
+        snprintf(path, sizeof(path), "/proc/%d/root/proc", (int)init);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &theirs) < 0 || stat("/proc", &ours) < 0 || ours.st_dev == theirs.st_dev)
+                return false;
+        // Not yet mounted over the image's empty directory.
+        if (faccessat(fd, "1/stat", F_OK, 0) < 0)
+                return false;
+        watchdog->processes = fdopendir(fd);
+        if (watchdog->processes == NULL)
+                return false;
+        (void)sr_fd_steal(fd);
+        return true;
+}
+
+// The next process of the list that is not init; NULL at the end.
+static const char *next_process(DIR *processes)
+{
+        const struct dirent *entry;
+
+        while ((entry = readdir(processes)) != NULL)
+                if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1") != 0)
+                        return entry->d_name;
+        return NULL;
+}
+
+static uint64_t shares(DIR *processes)
+{
+        uint64_t sum = 0;
+        const char *pid;
+
+        rewinddir(processes);
+        while ((pid = next_process(processes)) != NULL)
+                sum += proportional_bytes(dirfd(processes), pid);
+        return sum;
+}
+
+static uint64_t look(struct sr_watchdog *watchdog)
+{
+        uint64_t pages = 0, ticks = 0;
+        unsigned threads = 0;
+        struct sample sample;
+        const char *pid;
+
+        rewinddir(watchdog->processes);
+        while ((pid = next_process(watchdog->processes)) != NULL)
+                if (read_sample(dirfd(watchdog->processes), pid, &sample)) {
+                        pages += sample.resident_pages;
+                        ticks += sample.cpu_ticks;
+                        threads += sample.threads;
+                }
+        // What init has reaped is in its figures.
+        if (read_sample(dirfd(watchdog->processes), "1", &sample))
+                ticks += sample.cpu_ticks;
+        watchdog->cpu_us = ticks * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+        if (threads > watchdog->most)
+                watchdog->most = threads;
+        return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_bytes, uint64_t limit_bytes)
+{
+        uint64_t began_ns = sr_clock_monotonic_ns();
+        bool over = false;
+
+        if (open_processes(watchdog, init)) {
+                uint64_t bytes = look(watchdog) + other_bytes;
+
+                if (bytes > limit_bytes)
+                        bytes = shares(watchdog->processes) + other_bytes;
+                if (bytes > watchdog->peak_bytes)
+                        watchdog->peak_bytes = bytes;
+                over = bytes > limit_bytes;
+        }
+        uint64_t now_ns = sr_clock_monotonic_ns(), rest = (now_ns - began_ns) * COST_MULTIPLE;
+
+        watchdog->next_ns = now_ns + (rest > INTERVAL_NS ? rest : INTERVAL_NS);
+        return over;
+}
+
+void sr_watchdog_note_cpu(struct sr_watchdog *watchdog, pid_t init)
+{
+        if (open_processes(watchdog, init))
+                (void)look(watchdog);
+}
+
+void sr_watchdog_end(struct sr_watchdog *watchdog)
+{
+        if (watchdog->processes != NULL)
+                closedir(watchdog->processes);
+        *watchdog = (struct sr_watchdog){0};
+}
