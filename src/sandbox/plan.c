@@ -98,7 +98,7 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
         SNIPPET(.kind = SR_STEP_CAPABILITIES);
         SNIPPET(.kind = SR_STEP_NO_NEW_PRIVILEGES);
         SNIPPET(.kind = SR_STEP_CLOSE, .number = (stage->descriptors & SR_WIRE_HAS_DIRECTORY) != 0);
-        SNIPPET(.kind = SR_STEP_FILTER);
+        SNIPPET(.kind = SR_STEP_FILTER, .number = input->watched);
         SNIPPET(.kind = SR_STEP_EXEC,
                 .fd = stage->descriptors & SR_WIRE_HAS_PROGRAM ? SR_PLAN_FD_PROGRAM : 0);
 }

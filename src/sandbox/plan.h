@@ -51,6 +51,7 @@ struct sr_plan {
 struct sr_plan_input {
         const struct sr_wire_stage *stage; // checked already
         uint32_t parent_id;                // the program's id in the spawner's user namespace
+        bool watched;                      // the watchdog holds its memory
         bool pids_by_cgroup;               // a cgroup counts processes, and tells when one fails
 };
 

@@ -276,6 +276,7 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         struct sr_plan_input input = {
                 .stage = stage,
                 .parent_id = is_job ? 0 : program_id(state, run),
+                .watched = run->watched,
                 .pids_by_cgroup = sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_PIDS) != SR_ENFORCER_NONE,
         };
 

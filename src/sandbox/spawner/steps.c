@@ -173,8 +173,13 @@ static int drop_capabilities(const struct sr_launch *launch)
         return check(cap_set_proc(launch->no_capabilities));
 }
 
-static int install_filter(void)
+// Where no cgroup accounts memory, what could hold it out of the watchdog's sight is refused as well.
+static int install_filter(bool watched)
 {
+        if (watched)
+                return check(sr_sys_seccomp_filter(0, sr_filter_program_watched,
+                                                   sizeof(sr_filter_program_watched) /
+                                                           sizeof(struct sock_filter)));
         return check(sr_sys_seccomp_filter(0, sr_filter_program,
                                            sizeof(sr_filter_program) / sizeof(struct sock_filter)));
 }
@@ -255,7 +260,7 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
         case SR_STEP_CLOSE:
                 return close_descriptors(step->number != 0);
         case SR_STEP_FILTER:
-                return install_filter();
+                return install_filter(step->number != 0);
         case SR_STEP_EXEC:
                 return execute(launch, step->fd);
         default:
