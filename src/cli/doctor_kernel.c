@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "cli/doctor.h"
+#include "sys/id_map.h"
 #include "sys/syscalls.h"
 
 // What is read under /proc and /sys is short.
@@ -289,30 +290,21 @@ static bool in_path(const char *program)
         return false;
 }
 
-// Whether count ids from first on are all in one extent of a map file (user_namespaces(7)): what a child's
-// map may be made of.
-static bool has_ids(const char *path, unsigned long long first, unsigned long long count)
+// Whether the ids that sandboxes started by root use are there, as users and as groups.
+static bool has_root_ids(uint32_t base)
 {
-        _cleanup_buf_ struct sr_buf text = {0};
-        unsigned long long inside, outside, length;
+        uint32_t outside;
 
-        if (sr_fd_read_file(AT_FDCWD, path, SETTING_LIMIT, &text) < 0 || text.data == NULL)
-                return false;
-        for (char *rest = text.data, *line; (line = strsep(&rest, "\n")) != NULL;)
-                if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3 && inside <= first &&
-                    first + count <= inside + length)
-                        return true;
-        return false;
+        return sr_sys_id_map_find("/proc/self/uid_map", base, ROOT_IDS, &outside) == 0 &&
+               sr_sys_id_map_find("/proc/self/gid_map", base, ROOT_IDS, &outside) == 0;
 }
 
 // Whether our root is an ordinary user outside this user namespace, as in a rootless container.
 static bool root_is_ordinary_outside(void)
 {
-        unsigned long long inside, outside, length;
-        _cleanup_free_ char *line = read_setting("/proc/self/uid_map");
+        uint32_t outside;
 
-        return line != NULL && sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3 &&
-               inside == 0 && outside != 0;
+        return sr_sys_id_map_find("/proc/self/uid_map", 0, 1, &outside) == 0 && outside != 0;
 }
 
 void doctor_check_identity(const struct doctor *d, struct doctor_finding *f)
@@ -320,15 +312,14 @@ void doctor_check_identity(const struct doctor *d, struct doctor_finding *f)
         if (geteuid() == 0) {
                 uint32_t base = d->config->root_id_base;
 
-                if (!has_ids("/proc/self/uid_map", base, ROOT_IDS) && root_is_ordinary_outside()) {
+                if (!has_root_ids(base) && root_is_ordinary_outside()) {
                         doctor_found(f, DOCTOR_WARNING,
                                      "started by the root of a container, who is an ordinary user outside: "
                                      "programs run "
                                      "with that one id, kept apart by namespaces and the system call filter");
                         return;
                 }
-                if (!has_ids("/proc/self/uid_map", base, ROOT_IDS) ||
-                    !has_ids("/proc/self/gid_map", base, ROOT_IDS)) {
+                if (!has_root_ids(base)) {
                         doctor_found(f, DOCTOR_MISSING,
                                      "started by the root of a container that has no host ids %u to %u", base,
                                      base + ROOT_IDS - 1);
