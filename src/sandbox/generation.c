@@ -147,9 +147,9 @@ void sr_generation_release(struct sr_spawner *spawner, struct sr_generation *gen
                 stop(generation);
 }
 
-bool sr_generation_has_range(const struct sr_generation *generation)
+const struct sr_idmap *sr_generation_ids(const struct sr_generation *generation)
 {
-        return generation->process.has_range;
+        return &generation->process.ids;
 }
 
 struct sr_limits sr_generation_limits(const struct sr_generation *generation)
@@ -169,9 +169,20 @@ void sr_spawner_limits(struct sr_spawner *spawner, struct sr_limits *ret, char *
         pthread_mutex_unlock(&spawner->lock);
 }
 
-uint32_t sr_spawner_root_id_base(const struct sr_spawner *spawner)
+void sr_spawner_ids(struct sr_spawner *spawner, enum sr_spawner_ids *ret, char **ret_why)
 {
-        return spawner->root_id_base;
+        const char *why = "the spawner ended and could not be started again";
+
+        *ret = SR_SPAWNER_IDS_SINGLE;
+        pthread_mutex_lock(&spawner->lock);
+        if (spawner->current != NULL) {
+                const struct sr_idmap *ids = &spawner->current->process.ids;
+
+                *ret = ids->range ? SR_SPAWNER_IDS_RANGE : SR_SPAWNER_IDS_SINGLE;
+                why = ids->why;
+        }
+        *ret_why = why != NULL ? sr_strdup(why) : NULL;
+        pthread_mutex_unlock(&spawner->lock);
 }
 
 int sr_spawner_start(const struct sr_spawner_options *options, struct sr_spawner **ret,
@@ -208,12 +219,20 @@ struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner)
 
 int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error)
 {
+        bool foreign = false;
+        uid_t uid = 0;
+        gid_t gid = 0;
+
         pthread_mutex_lock(&spawner->lock);
-        bool has_range = spawner->current != NULL && spawner->current->process.has_range;
+        if (spawner->current != NULL) {
+                const struct sr_idmap *ids = &spawner->current->process.ids;
+
+                foreign = ids->foreign;
+                uid = ids->uid;
+                gid = ids->gid;
+        }
         pthread_mutex_unlock(&spawner->lock);
-        if (!has_range)
-                return 0;
-        if (fchownat(directory_fd, "", spawner->root_id_base, spawner->root_id_base, AT_EMPTY_PATH) < 0)
+        if (foreign && fchownat(directory_fd, "", uid, gid, AT_EMPTY_PATH) < 0)
                 return sr_error_set(error, SR_ERROR_HOST, errno,
                                     "giving the directory to the confined job: %s", strerror(errno));
         return 0;

@@ -5,10 +5,8 @@
 // one is stopped when the last sandbox in it is closed, so that no run is disturbed.
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/error.h"
+#include "sandbox/idmap.h"
 #include "sandbox/sandbox.h"
 
 struct sr_generation;
@@ -20,7 +18,6 @@ int sr_generation_acquire(struct sr_spawner *spawner, int socket, struct sr_gene
 // Accepts NULL for generation.
 void sr_generation_release(struct sr_spawner *spawner, struct sr_generation *generation);
 
-// Whether programs have ids of their own on the host, from *ret_base on; else they have ours.
-bool sr_generation_has_range(const struct sr_generation *generation);
+// The host ids of its spawner and programs.
+const struct sr_idmap *sr_generation_ids(const struct sr_generation *generation);
 struct sr_limits sr_generation_limits(const struct sr_generation *generation);
-uint32_t sr_spawner_root_id_base(const struct sr_spawner *spawner);

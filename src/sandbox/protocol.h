@@ -79,7 +79,6 @@ struct sr_wire_scratch {
         struct sr_wire_failure failure; // answer
         uint64_t bytes;                 // request: size limit
         uint32_t inodes;                // request: number of files and directories
-        uint32_t owner;                 // answer: its owner's id in the spawner's user namespace
 };
 
 enum sr_wire_root { SR_WIRE_ROOT_TREE, SR_WIRE_ROOT_HOST };

@@ -20,9 +20,7 @@ struct sr_sandbox {
         struct sr_spawner *spawner;
         struct sr_generation *generation;
         int socket;
-        int scratch;      // directory descriptor, -1: none
-        bool has_range;   // the program has an id of its own on the host, host_id; else it has ours
-        uint32_t host_id; // before make_scratch: that of a job
+        int scratch; // directory descriptor, -1: none
 };
 
 int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct sr_error **error)
@@ -46,8 +44,6 @@ int sr_sandbox_open(struct sr_spawner *spawner, struct sr_sandbox **ret, struct 
                 .generation = generation,
                 .socket = sr_fd_steal(ours),
                 .scratch = -1,
-                .has_range = sr_generation_has_range(generation),
-                .host_id = sr_spawner_root_id_base(spawner),
         };
         *ret = sandbox;
         return 0;
@@ -110,27 +106,27 @@ int sr_sandbox_make_scratch(struct sr_sandbox *sandbox, uint64_t bytes, uint32_t
         if (message.failure.step != SR_STEP_NONE || count != 1)
                 return failed(&message.failure, error);
         sandbox->scratch = descriptors[0];
-        sandbox->host_id += message.owner;
         return 0;
 }
 
 int sr_sandbox_write_file(struct sr_sandbox *sandbox, const char *name, const char *bytes, size_t length,
                           struct sr_error **error)
 {
-        bool as_root = sandbox->has_range;
+        const struct sr_idmap *ids = sr_generation_ids(sandbox->generation);
         int r = 0;
 
-        // Files of the tmpfs can only be made by ids its user namespace knows, which the host's root is not.
-        // Both calls act on this thread alone and cannot fail for root.
-        if (as_root) {
-                setfsgid(sandbox->host_id);
-                setfsuid(sandbox->host_id);
+        // The file is the spawner's, which gives it to the program. Files of the tmpfs can only be made by
+        // ids its user namespace knows, which the host's root is not. Both calls act on this thread alone and
+        // cannot fail for root.
+        if (ids->foreign) {
+                setfsgid(ids->gid);
+                setfsuid(ids->uid);
         }
         _cleanup_close_ int fd =
                 openat(sandbox->scratch, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 r = -errno;
-        if (as_root) {
+        if (ids->foreign) {
                 setfsuid(0);
                 setfsgid(0);
         }
@@ -202,13 +198,15 @@ static int encode_stage(const struct sr_sandbox_spec *spec, struct sr_wire_stage
         return 0;
 }
 
-// A pipe belongs to who made it, and a program that is somebody else could not open its own /dev/stdout.
+// A pipe belongs to who made it, and a program that is somebody else could not open its own /dev/stdout. The
+// spawner gives it on to the program, and may do so with what is its own.
 static void give_pipe(const struct sr_sandbox *sandbox, int fd)
 {
+        const struct sr_idmap *ids = sr_generation_ids(sandbox->generation);
         struct stat found;
 
-        if (sandbox->has_range && fd >= 0 && fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode))
-                (void)!fchown(fd, sandbox->host_id, sandbox->host_id);
+        if (ids->foreign && fd >= 0 && fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode))
+                (void)!fchown(fd, ids->uid, ids->gid);
 }
 
 int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spec,

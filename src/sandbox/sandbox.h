@@ -32,6 +32,14 @@ struct sr_spawner *sr_spawner_stop(struct sr_spawner *spawner);
 // that says why not every limit has a cgroup and what to do about it; NULL when each has one.
 void sr_spawner_limits(struct sr_spawner *spawner, struct sr_limits *ret, char **ret_why);
 
+enum sr_spawner_ids {
+        SR_SPAWNER_IDS_SINGLE, // programs have the one id the spawner has
+        SR_SPAWNER_IDS_RANGE,  // each has an id of its own, which owns nothing on the host
+};
+// The ids on the host of the sandboxes it makes now. *ret_why, which the caller frees, is a sentence that
+// says why they have no ids of their own; NULL when they have.
+void sr_spawner_ids(struct sr_spawner *spawner, enum sr_spawner_ids *ret, char **ret_why);
+
 enum sr_sandbox_root { SR_SANDBOX_ROOT_TREE, SR_SANDBOX_ROOT_HOST };
 enum sr_sandbox_scratch { SR_SANDBOX_SCRATCH_NONE, SR_SANDBOX_SCRATCH_READ, SR_SANDBOX_SCRATCH_WRITE };
 
@@ -82,8 +90,8 @@ struct sr_sandbox_outcome {
         struct sr_limits limits; // what enforced its limits
 };
 
-// Makes the directory one that a job (a stage with directory_fd) may write: where the spawner has ids of its
-// own, that is the first of them, which no snippet runs as.
+// Makes the directory one that a job (a stage with directory_fd) may write: jobs run with the spawner's own
+// id, which no program with an id of its own shares.
 int sr_spawner_give_directory(struct sr_spawner *spawner, int directory_fd, struct sr_error **error);
 
 // Begins a sandbox; a spawner that died, or that does not see the store as it is now, is replaced first.
@@ -98,7 +106,7 @@ void sr_sandbox_closep(struct sr_sandbox **sandbox);
 // it.
 int sr_sandbox_make_scratch(struct sr_sandbox *sandbox, uint64_t bytes, uint32_t inodes,
                             struct sr_error **error);
-// Writes a new file into /scratch, owned by the snippet. name has no slash. Before a stage runs.
+// Writes a new file into /scratch, which the snippet will own. name has no slash. Before a stage runs.
 int sr_sandbox_write_file(struct sr_sandbox *sandbox, const char *name, const char *bytes, size_t length,
                           struct sr_error **error);
 

@@ -2,10 +2,10 @@
 //
 // Theory of operation. The child is cloned straight into its namespaces, so the spawner itself is pid 1
 // there: when it dies, for whatever reason, the kernel kills all below it. The id maps are written from
-// outside, by the server: one id for an ordinary user, a range of 65536 ids nobody else uses for root. Root's
-// spawner then is not the host's root any more: it runs as the first id of the range and has power over
-// nothing else. The store directories are opened by the child between clone and exec: only there are they
-// both reachable with the server's rights and mounts of the new namespace.
+// outside, by the server (idmap.h). Root's spawner then is not the host's root any more: it runs as the first
+// id of its range and has power over nothing else. Where a range turns out not to work for an ordinary user,
+// a second child is made that has one id. The store directories are opened by the child between clone and
+// exec: only there are they both reachable with the server's rights and mounts of the new namespace.
 #include "sandbox/spawner_start.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -30,7 +29,6 @@
 #include "sandbox/step.h"
 #include "sys/syscalls.h"
 
-#define ID_RANGE 65536u
 // A spawner that has not said READY by then will not (milliseconds).
 #define READY_TIMEOUT_MS 10000
 
@@ -43,6 +41,18 @@ struct child {
         bool has_range;
 };
 
+// In the child: tells the server, which waits for READY, which step failed.
+static _Noreturn void fail_start(int control, enum sr_step_kind step)
+{
+        struct sr_wire_ready ready = {
+                .head = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_READY},
+                .failure = {.step = step, .errnum = errno},
+        };
+
+        (void)sr_message_send(control, &ready, sizeof(ready), NULL, 0);
+        _exit(1);
+}
+
 // Runs in the child, possibly while the parent has other threads: system calls only.
 static _Noreturn void child_main(const struct child *child)
 {
@@ -54,7 +64,7 @@ static _Noreturn void child_main(const struct child *child)
         // Without our copy of its end, a parent that dies is the end of the pipe.
         close(child->go_ours);
         if (setsid() < 0)
-                _exit(1);
+                fail_start(child->control, SR_STEP_SESSION);
         if (read(child->go, &byte, 1) != 1)
                 _exit(1);
 
@@ -63,7 +73,7 @@ static _Noreturn void child_main(const struct child *child)
             control = fcntl(child->control, F_DUPFD_CLOEXEC, SR_START_FIRST_FREE);
 
         if (program < 0 || control < 0 || dup2(control, SR_START_CONTROL_FD) < 0)
-                _exit(1);
+                fail_start(child->control, SR_STEP_DESCRIPTORS);
         for (int i = 0; i < SR_START_STORES_MAX; i++) {
                 int wanted = SR_START_STORE_FD + i;
                 int fd = child->tree_roots[i] != NULL
@@ -75,91 +85,16 @@ static _Noreturn void child_main(const struct child *child)
                 else if (fd < 0)
                         close(wanted);
                 else if (dup2(fd, wanted) < 0)
-                        _exit(1);
+                        fail_start(control, SR_STEP_DESCRIPTORS);
         }
+        // Groups first: without the user's own id there is no power left to drop them.
         if (child->has_range && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
                                  syscall(SYS_setresuid, 0, 0, 0) < 0))
-                _exit(1);
+                fail_start(control, SR_STEP_START_USER);
         if (sr_sys_close_range(SR_START_FIRST_FREE, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-                _exit(1);
+                fail_start(control, SR_STEP_DESCRIPTORS);
         sr_sys_execveat(program, "", arguments, environment, AT_EMPTY_PATH);
-        _exit(1);
-}
-
-static int write_map(pid_t pid, const char *file, const char *text)
-{
-        _cleanup_free_ char *path = sr_asprintf("/proc/%d/%s", (int)pid, file);
-        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-        if (fd < 0)
-                return -errno;
-        return sr_fd_write_all(fd, text, strlen(text));
-}
-
-static int write_maps(pid_t pid, bool has_range, uint32_t base)
-{
-        _cleanup_free_ char *uids = NULL, *gids = NULL;
-        int r = 0;
-
-        if (has_range) {
-                uids = sr_asprintf("0 %u %u\n", base, ID_RANGE);
-                gids = sr_strdup(uids);
-        } else {
-                uids = sr_asprintf("0 %u 1\n", geteuid());
-                gids = sr_asprintf("0 %u 1\n", getegid());
-                r = write_map(pid, "setgroups", "deny");
-        }
-        if (r == 0)
-                r = write_map(pid, "uid_map", uids);
-        if (r == 0)
-                r = write_map(pid, "gid_map", gids);
-        return r;
-}
-
-// Whether host id `id` and `count - 1` after it can be mapped, and what our own id is outside (man 7
-// user_namespaces, the file uid_map).
-static int look_up_ids(uint64_t id, uint64_t count, bool *ret_has_range, uint64_t *ret_outside)
-{
-        _cleanup_buf_ struct sr_buf text = {0};
-        int r = sr_fd_read_file(AT_FDCWD, "/proc/self/uid_map", 64 * 1024, &text);
-
-        *ret_has_range = false;
-        *ret_outside = 0;
-        for (const char *line = text.data; r == 0 && line != NULL && *line != '\0';) {
-                unsigned long long inside, outside, length;
-
-                if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) == 3) {
-                        if (id >= inside && id - inside < length && count <= length - (id - inside))
-                                *ret_has_range = true;
-                        if (inside == 0)
-                                *ret_outside = outside;
-                }
-                line = strchr(line, '\n');
-                line = line != NULL ? line + 1 : NULL;
-        }
-        return r;
-}
-
-// An ordinary user has one id to give. Root has a range, so that no program is ever root; where root is the
-// root of a container without that range, one id will do, since it is somebody ordinary outside.
-static int choose_ids(uint32_t root_id_base, bool *ret_has_range, struct sr_error **error)
-{
-        uint64_t outside;
-
-        *ret_has_range = false;
-        if (geteuid() != 0)
-                return 0;
-        int r = look_up_ids(root_id_base, ID_RANGE, ret_has_range, &outside);
-        if (r < 0)
-                return sr_error_set(error, SR_ERROR_HOST, -r,
-                                    "reading /proc/self/uid_map: %s; is /proc mounted?", strerror(-r));
-        if (!*ret_has_range && outside == 0)
-                return sr_error_set(
-                        error, SR_ERROR_HOST, EPERM,
-                        "the ids %u to %u are not mapped here, and programs are never run as root: map "
-                        "them, name others with sandbox.root_id_base, or start this as an ordinary user",
-                        root_id_base, root_id_base + ID_RANGE - 1);
-        return 0;
+        fail_start(control, SR_STEP_START_EXEC);
 }
 
 static int step_error(unsigned step, int errnum, struct sr_error **error)
@@ -210,18 +145,17 @@ void sr_spawner_process_stop(struct sr_spawner_process *process)
                 process->pid = 0;
         }
         process->pidfd = sr_fd_close(process->pidfd);
+        sr_idmap_clear(&process->ids);
         process->cgroup = sr_cgroup_remove(process->cgroup);
 }
 
 // Makes the cgroup subtree, with the waiting child in it where it must be, and tells the spawner of it.
-static int send_start(struct sr_spawner_process *process, uint32_t root_id_base)
+static int send_start(struct sr_spawner_process *process, const struct sr_idmap *ids)
 {
         struct sr_wire_start start = {.head = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_START}};
         int descriptors[SR_WIRE_HIERARCHIES_MAX];
-        bool is_other = process->has_range && geteuid() == 0;
 
-        process->cgroup = sr_cgroup_make(process->pid, is_other ? root_id_base : geteuid(),
-                                         is_other ? root_id_base : getegid());
+        process->cgroup = sr_cgroup_make(process->pid, ids->uid, ids->gid);
         start.count = sr_cgroup_hierarchies(process->cgroup, start.hierarchies, descriptors);
         return sr_message_send(process->control, &start, sizeof(start), descriptors, start.count);
 }
@@ -236,10 +170,12 @@ static int open_program(const char *program, int *ret, struct sr_error **error)
         return 0;
 }
 
-int sr_spawner_process_start(const char *program, char *const *tree_roots, uint32_t root_id_base,
-                             struct sr_spawner_process *ret, struct sr_error **error)
+// One attempt with these ids.
+static int start(const char *program, char *const *tree_roots, const struct sr_idmap *ids,
+                 struct sr_spawner_process *ret, struct sr_error **error)
 {
         _cleanup_close_ int program_fd = -1, theirs = -1, go_read = -1, go_write = -1;
+        _cleanup_free_ char *why = NULL;
         char *roots[SR_START_STORES_MAX] = {NULL};
         struct sr_spawner_process process = {
                 .pidfd = -1,
@@ -251,10 +187,8 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 .exit_signal = SIGCHLD,
         };
         int sockets[2], pipes[2];
-        int r = choose_ids(root_id_base, &process.has_range, error);
+        int r = open_program(program, &program_fd, error);
 
-        if (r == 0)
-                r = open_program(program, &program_fd, error);
         if (r < 0)
                 return r;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
@@ -278,7 +212,7 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
                 .go = go_read,
                 .go_ours = go_write,
                 .tree_roots = roots,
-                .has_range = process.has_range,
+                .has_range = ids->range,
         };
 
         // The map files in /proc belong to root while a process is not dumpable; the child inherits that.
@@ -294,11 +228,13 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
         if (process.pid < 0) {
                 r = step_error(SR_STEP_START_NAMESPACES, clone_errno, error);
         } else {
-                r = write_maps(process.pid, child.has_range, root_id_base);
-                if (r < 0) {
+                r = sr_idmap_write(ids, process.pid, &why);
+                if (r < 0 && why != NULL) {
+                        r = sr_error_set(error, SR_ERROR_HOST, -r, "%s", why);
+                } else if (r < 0) {
                         r = step_error(SR_STEP_START_IDS, -r, error);
                 } else {
-                        r = send_start(&process, root_id_base);
+                        r = send_start(&process, ids);
                         if (r < 0)
                                 r = step_error(SR_STEP_START_CGROUP, -r, error);
                 }
@@ -314,4 +250,28 @@ int sr_spawner_process_start(const char *program, char *const *tree_roots, uint3
         }
         *ret = process;
         return 0;
+}
+
+int sr_spawner_process_start(const char *program, char *const *tree_roots, uint32_t root_id_base,
+                             struct sr_spawner_process *ret, struct sr_error **error)
+{
+        _cleanup_error_ struct sr_error *range_error = NULL;
+        struct sr_idmap ids = {0};
+        int r = sr_idmap_choose(root_id_base, &ids, error);
+
+        if (r < 0)
+                return r;
+        // Root has nothing to fall back to: the one id would be root's.
+        bool may_fall_back = ids.range && !ids.foreign;
+
+        r = start(program, tree_roots, &ids, ret, may_fall_back ? &range_error : error);
+        if (r < 0 && may_fall_back) {
+                sr_idmap_give_up_range(&ids, sr_error_message(range_error));
+                r = start(program, tree_roots, &ids, ret, error);
+        }
+        if (r < 0)
+                sr_idmap_clear(&ids);
+        else
+                ret->ids = ids;
+        return r;
 }

@@ -1,18 +1,18 @@
 // How the server starts a spawner process; used by sandbox.c alone.
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/idmap.h"
 
 struct sr_spawner_process {
         pid_t pid;
         int pidfd;
         int control;              // the server's end of the control socket
-        bool has_range;           // it has 65536 ids of its own; else it shares ours
+        struct sr_idmap ids;      // of it and its programs
         struct sr_cgroup *cgroup; // where those of its sandboxes are
 };
 

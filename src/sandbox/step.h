@@ -7,6 +7,8 @@ enum sr_step_kind {
         // The spawner's own start.
         SR_STEP_START_NAMESPACES,
         SR_STEP_START_IDS,
+        SR_STEP_START_USER,
+        SR_STEP_START_EXEC,
         SR_STEP_START_PRIVATE,
         SR_STEP_START_ROOT,
         SR_STEP_START_STORE,

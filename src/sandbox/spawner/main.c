@@ -233,7 +233,7 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                     watch(loop, run->leaf.oom_event, SOURCE_MEMORY, run->slot) < 0)
                         _exit(1);
         } else if (is_kind(&message, n, SR_WIRE_SCRATCH, sizeof(message.scratch))) {
-                sr_run_make_scratch(&loop->state, run, &message.scratch);
+                sr_run_make_scratch(run, &message.scratch);
         } else if (is_kind(&message, n, SR_WIRE_KILL, sizeof(message.head))) {
                 sr_run_kill(run, SR_WIRE_END_KILLED);
         } else {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/message.h"
+#include "sandbox/spawner/give.h"
 #include "sandbox/spawner/init.h"
 #include "sandbox/spawner/start.h"
 #include "sandbox/spawner/tmpfs.h"
@@ -32,22 +33,23 @@ static void scratch_path(const struct sr_spawner_run *run, char path[32])
         snprintf(path, 32, SR_START_SCRATCH "/%u", run->slot);
 }
 
-static int mount_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
-                         const struct sr_wire_scratch *request, int *ret_directory)
+// It is ours while the server fills it, and the program's from its first stage on.
+static int mount_scratch(struct sr_spawner_run *run, const struct sr_wire_scratch *request,
+                         int *ret_directory)
 {
         char path[32], options[128];
-        uint32_t id = program_id(state, run);
 
         if (run->scratch || request->bytes == 0 || request->inodes == 0)
                 return -EINVAL;
         scratch_path(run, path);
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
                 return -errno;
-        snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=755,uid=%u,gid=%u",
-                 (unsigned long long)request->bytes, request->inodes, id, id);
+        snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=755",
+                 (unsigned long long)request->bytes, request->inodes);
         if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
                 return -errno;
         run->scratch = true;
+        run->scratch_given = false;
         int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (directory < 0)
                 return -errno;
@@ -55,15 +57,13 @@ static int mount_scratch(const struct sr_spawner_state *state, struct sr_spawner
         return 0;
 }
 
-void sr_run_make_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
-                         const struct sr_wire_scratch *request)
+void sr_run_make_scratch(struct sr_spawner_run *run, const struct sr_wire_scratch *request)
 {
         struct sr_wire_scratch answer = {
                 .head = {.version = SR_WIRE_VERSION, .kind = SR_WIRE_SCRATCH},
-                .owner = program_id(state, run),
         };
         _cleanup_close_ int directory = -1;
-        int r = mount_scratch(state, run, request, &directory);
+        int r = mount_scratch(run, request, &directory);
 
         if (r < 0)
                 answer.failure = (struct sr_wire_failure){.step = SR_STEP_SCRATCH, .errnum = -r};
@@ -263,6 +263,23 @@ static void free_own(const struct sr_spawner_state *state, struct sr_spawner_run
         sr_leaf_remove(&state->leaves, &run->leaf);
 }
 
+// What is to be the program's own: /scratch with what the server put there, once, and its pipes.
+static int give(struct sr_spawner_run *run, const struct sr_launch *launch, uint32_t id)
+{
+        char path[32];
+
+        if (id == 0)
+                return 0;
+        sr_give_pipe(launch->stdin_fd, id);
+        sr_give_pipe(launch->stdout_fd, id);
+        sr_give_pipe(launch->stderr_fd, id);
+        if (!run->scratch || run->scratch_given)
+                return 0;
+        run->scratch_given = true;
+        scratch_path(run, path);
+        return sr_give_directory(path, id);
+}
+
 static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state, struct sr_spawner_run *run,
                                            const struct sr_wire_stage *stage, const int *descriptors)
 {
@@ -306,7 +323,8 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         split_strings(stage, arguments, environment, &launch.search_path);
         take_descriptors(stage, descriptors, null_fd, &launch);
         choose_processors(state, run->slot, stage->cpu_millis, &launch.processors);
-        failure = start_init(state, &launch, run);
+        r = give(run, &launch, input.parent_id);
+        failure = r < 0 ? (struct sr_wire_failure){SR_STEP_SCRATCH, -r} : start_init(state, &launch, run);
         close(report[1]);
         if (failure.step != SR_STEP_NONE) {
                 close(report[0]);

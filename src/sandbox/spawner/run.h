@@ -13,7 +13,7 @@
 
 // What all runs share.
 struct sr_spawner_state {
-        bool has_range;    // 65536 ids are mapped, not one
+        bool has_range;    // each slot's program has an id of its own
         cpu_set_t allowed; // processors this process may use
         cap_t no_capabilities;
         int epoll; // what watches the descriptors of all runs
@@ -24,6 +24,7 @@ struct sr_spawner_run {
         unsigned slot;         // names the mount point of its /scratch and, with a range, its id
         int socket;            // to the server; -1: nobody waits for an answer
         bool scratch;          // /scratch/<slot> is mounted
+        bool scratch_given;    // and belongs to the program
         pid_t init;            // 0: nothing runs
         int pidfd;             // of init
         int report;            // read end of init's pipe
@@ -39,8 +40,7 @@ struct sr_spawner_run {
 };
 
 // Answers one SCRATCH request.
-void sr_run_make_scratch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
-                         const struct sr_wire_scratch *request);
+void sr_run_make_scratch(struct sr_spawner_run *run, const struct sr_wire_scratch *request);
 // Starts a stage. The request has `size` bytes; descriptors (count of them) stay the caller's. When it cannot
 // be started the outcome is sent at once and run->init stays 0.
 void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
