@@ -1,6 +1,5 @@
 #include "sandbox/filter/layout.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -9,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBERS   1024 // above every call's
-#define FAR       250 // a conditional jump reaches 255 instructions; a return or a jump may be put in between
-#define NAME_SIZE 64
+#define NUMBERS    1024 // above every call's
+#define FAR        250 // a conditional jump reaches 255 instructions; a return or a jump may be put in between
+#define NAME_SIZE  64
+#define VALUES_MAX 64
 
 // Code is written from its end backwards: where a jump goes is then known when it is written. A place is the
 // count of instructions from there to the end, itself included.
 struct writer {
         struct sock_filter backwards[SR_FILTER_LENGTH_MAX];
         unsigned count;
-        bool full;
+        int failure; // the first, as a negative errno
 };
 
 // What is decided about a range of values, of call numbers or of arguments: a return, or a place to go on at.
@@ -90,13 +90,18 @@ int sr_filter_each_name(const char *names, int (*visit)(const char *name, void *
         return r;
 }
 
+static void fail(struct writer *writer, int failure)
+{
+        if (writer->failure == 0)
+                writer->failure = failure;
+}
+
 static unsigned put(struct writer *writer, uint16_t code, unsigned yes, unsigned no, uint32_t k)
 {
-        if (writer->count == SR_FILTER_LENGTH_MAX) {
-                writer->full = true;
+        if (writer->count == SR_FILTER_LENGTH_MAX || yes > UINT8_MAX || no > UINT8_MAX) {
+                fail(writer, -ENOSPC);
                 return writer->count;
         }
-        assert(yes <= UINT8_MAX && no <= UINT8_MAX);
         writer->backwards[writer->count++] =
                 (struct sock_filter){.code = code, .jt = (uint8_t)yes, .jf = (uint8_t)no, .k = k};
         return writer->count;
@@ -196,11 +201,14 @@ static void add_range(struct range *ranges, size_t *count, uint32_t first, struc
 static struct target put_one_of(struct writer *writer, const struct sr_filter_condition *condition,
                                 struct target yes, struct target no)
 {
-        struct range ranges[2 * 64 + 1];
-        uint32_t values[64];
+        struct range ranges[2 * VALUES_MAX + 1];
+        uint32_t values[VALUES_MAX];
         size_t count = 0;
 
-        assert(condition->count <= sizeof(values) / sizeof(*values));
+        if (condition->count > VALUES_MAX) {
+                fail(writer, -E2BIG);
+                return no;
+        }
         memcpy(values, condition->values, condition->count * sizeof(*values));
         qsort(values, condition->count, sizeof(*values), compare_values);
         add_range(ranges, &count, 0, no);
@@ -242,7 +250,10 @@ static struct target put_clauses(struct writer *writer, const struct sr_filter_r
 
         if (clause->conditions[0].test == SR_FILTER_ALWAYS)
                 return answer;
-        assert(index + 1 < SR_FILTER_CLAUSES_MAX);
+        if (index + 1 == SR_FILTER_CLAUSES_MAX) {
+                fail(writer, -E2BIG);
+                return answer;
+        }
 
         struct target next = put_clauses(writer, rule, index + 1);
 
@@ -336,8 +347,8 @@ int sr_filter_lay_out(const struct sr_filter_profile *profile, struct sr_filter_
         next = put_test(&writer, BPF_JEQ, seccomp_arch_native(), next,
                         (struct target){.answer = SR_FILTER_ABSENT});
         put_load(&writer, offsetof(struct seccomp_data, arch), next);
-        if (writer.full)
-                return -ENOSPC;
+        if (writer.failure < 0)
+                return writer.failure;
         for (unsigned i = 0; i < writer.count; i++)
                 ret->instructions[i] = writer.backwards[writer.count - 1 - i];
         ret->length = writer.count;

@@ -29,5 +29,6 @@ int sr_filter_number(const char *name);
 // Calls visit for each name of a list. Stops at and returns its first result other than 0.
 int sr_filter_each_name(const char *names, int (*visit)(const char *name, void *context), void *context);
 
-// Lays profile out. -EEXIST: a call is named twice; -ENOSPC: the code is too long.
+// Lays profile out. -EEXIST: a call is named twice; -ENOSPC: the code is too long; -E2BIG: a rule
+// has too many values, or no clause without conditions; -ERANGE: a call's number is above those expected.
 int sr_filter_lay_out(const struct sr_filter_profile *profile, struct sr_filter_code *ret);
