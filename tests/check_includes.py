@@ -22,7 +22,7 @@ MAY_USE = {
     "base": set(),
     "sys": {"base"},
     "config": {"base"},
-    "language": SUPPORT,
+    "language": {"config"} | SUPPORT,  # its limits are written and bounded as the tunables are
     "history": SUPPORT,
     "image": SUPPORT,
     "sandbox": SUPPORT,

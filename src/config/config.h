@@ -36,6 +36,9 @@ struct sr_config {
         uint32_t default_timeout_s;
         uint32_t max_timeout_s;
         uint64_t max_code_bytes;
+        uint64_t max_memory_bytes; // what a request or a language file may give the run stage at most;
+        uint32_t max_cpu_millis;   // the defaults in `run` are not above it either
+        uint32_t max_pids;
         struct sr_config_stage run;     // run.memory, …; timeout_us is that of default_timeout_s
         struct sr_config_stage compile; // compile.timeout, …; scratch_bytes is that of run
         uint64_t output_keep_bytes;     // kept of each stream
@@ -55,6 +58,7 @@ struct sr_config {
                            // without history, where no home directory is known
         bool history_enabled;  // history.enabled
         uint32_t root_id_base; // sandbox.root_id_base: first of the 65536 host ids used when started by root
+        bool strict_limits;    // sandbox.strict_limits: no run where a limit has no cgroup
         char *log_level;       // log.level: error, warning, info, debug
 
         struct sr_config_source *sources; // private: where each value came from
@@ -83,6 +87,15 @@ void sr_config_freep(struct sr_config **config);
 // are in the unit that "unit" names ("bytes", "seconds", "processors" or null); source is "default",
 // "file PATH", "environment VARIABLE" or "flag".
 void sr_config_describe(const struct sr_config *config, bool json, struct sr_buf *out);
+
+// For limits that others write (a command line, a language file) in the words of a tunable; name is that of
+// one that holds a number. Reads text as that tunable takes it, into the unit of its member, whatever its
+// range: -EINVAL with a message that says what is wanted.
+int sr_config_parse(const char *name, const char *text, uint64_t *ret, struct sr_error **error);
+// The least and the most that the tunable may be, in the unit of its member.
+void sr_config_range(const char *name, uint64_t *ret_minimum, uint64_t *ret_maximum);
+// A number in that unit as it is written ("256M", "0.5", "30s"); the caller frees it.
+char *sr_config_text(const char *name, uint64_t number);
 
 // The directory of the running program (from /proc/self/exe), freed by the caller; NULL when unknown.
 char *sr_config_program_directory(void);

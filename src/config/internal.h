@@ -68,6 +68,7 @@ char *config_format_number(enum config_kind kind, uint64_t number);
 char *config_shown(const char *text);
 // A numeric member, whatever its width.
 uint64_t config_get_number(const struct sr_config *config, const struct config_tunable *tunable);
+void config_set_number(struct sr_config *config, const struct config_tunable *tunable, uint64_t number);
 // A CONFIG_PATHS member, owned by config; may be NULL.
 char *const *config_get_list(const struct sr_config *config, const struct config_tunable *tunable);
 

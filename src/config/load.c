@@ -296,6 +296,38 @@ static const char *where_from(const struct sr_config *config, const char *name)
         return config->sources[config_index(config_find(name))].source;
 }
 
+// What a run may ask for, and what it gets when it does not ask.
+static const struct {
+        const char *name, *ceiling;
+} ceilings[] = {
+        {"run.timeout", "run.max_timeout"},
+        {"run.memory", "run.max_memory"},
+        {"run.cpus", "run.max_cpus"},
+        {"run.pids", "run.max_pids"},
+};
+
+static int check_ceiling(struct sr_config *config, const char *name, const char *ceiling,
+                         struct sr_error **error)
+{
+        const struct config_tunable *tunable = config_find(name), *top = config_find(ceiling);
+        uint64_t most = config_get_number(config, top);
+
+        if (config_get_number(config, tunable) <= most)
+                return 0;
+        // Lowering the ceiling alone lowers the default with it.
+        if (is_default(config, name)) {
+                config_set_number(config, tunable, most);
+                return 0;
+        }
+
+        _cleanup_free_ char *value = config_format(config, tunable), *limit = config_format(config, top);
+
+        return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
+                            "%s (%s, from %s) is above %s (%s, from %s): lower the first or raise the second",
+                            name, value, where_from(config, name), ceiling, limit,
+                            where_from(config, ceiling));
+}
+
 // What no single value shows.
 static int check_together(struct sr_config *config, struct sr_error **error)
 {
@@ -305,16 +337,11 @@ static int check_together(struct sr_config *config, struct sr_error **error)
                 r = need_path(config->database, "history.database", "XDG_STATE_HOME", error);
         if (r < 0)
                 return r;
-        // Lowering the ceiling alone lowers the default with it.
-        if (config->default_timeout_s > config->max_timeout_s && is_default(config, "run.timeout"))
-                config->default_timeout_s = config->max_timeout_s;
-        if (config->default_timeout_s > config->max_timeout_s)
-                return sr_error_set(
-                        error, SR_ERROR_BAD_REQUEST, EINVAL,
-                        "run.timeout (%us, from %s) is above run.max_timeout (%us, from %s): lower the "
-                        "first or raise the second",
-                        config->default_timeout_s, where_from(config, "run.timeout"), config->max_timeout_s,
-                        where_from(config, "run.max_timeout"));
+        for (size_t i = 0; i < sizeof(ceilings) / sizeof(ceilings[0]); i++) {
+                r = check_ceiling(config, ceilings[i].name, ceilings[i].ceiling, error);
+                if (r < 0)
+                        return r;
+        }
         if (config->output_keep_bytes > config->output_kill_bytes)
                 return sr_error_set(
                         error, SR_ERROR_BAD_REQUEST, EINVAL,

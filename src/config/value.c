@@ -157,6 +157,16 @@ uint64_t config_get_number(const struct sr_config *config, const struct config_t
         return is_wide(tunable->kind) ? *(const uint64_t *)from : *(const uint32_t *)from;
 }
 
+void config_set_number(struct sr_config *config, const struct config_tunable *tunable, uint64_t number)
+{
+        void *to = member(config, tunable);
+
+        if (is_wide(tunable->kind))
+                *(uint64_t *)to = number;
+        else
+                *(uint32_t *)to = (uint32_t)number;
+}
+
 char *const *config_get_list(const struct sr_config *config, const struct config_tunable *tunable)
 {
         return *(char **const *)member(config, tunable);
@@ -169,20 +179,52 @@ static int refuse(const char *text, const char *what, struct sr_error **error)
         return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL, "\"%s\" is not %s", shown, what);
 }
 
-static int set_number(struct sr_config *config, const struct config_tunable *tunable, const char *text,
-                      struct sr_error **error)
+// A number in the unit of the member, in range or not.
+static int read_number(enum config_kind kind, const char *text, uint64_t *ret, struct sr_error **error)
 {
         uint64_t number = 0;
         bool whole = true;
 
-        if (!read_quantity(text, kinds[tunable->kind].units, &number))
-                return refuse(text, kinds[tunable->kind].what, error);
-        if (tunable->kind == CONFIG_SECONDS) {
+        if (!read_quantity(text, kinds[kind].units, &number))
+                return refuse(text, kinds[kind].what, error);
+        if (kind == CONFIG_SECONDS) {
                 whole = number % MILLION == 0 || number == UINT64_MAX;
                 number /= MILLION;
         }
         if (!whole)
-                return refuse(text, kinds[tunable->kind].what, error);
+                return refuse(text, kinds[kind].what, error);
+        *ret = number;
+        return 0;
+}
+
+int sr_config_parse(const char *name, const char *text, uint64_t *ret, struct sr_error **error)
+{
+        _cleanup_free_ char *value = trimmed(text);
+
+        return read_number(config_find(name)->kind, value, ret, error);
+}
+
+void sr_config_range(const char *name, uint64_t *ret_minimum, uint64_t *ret_maximum)
+{
+        const struct config_tunable *tunable = config_find(name);
+
+        *ret_minimum = tunable->minimum;
+        *ret_maximum = tunable->maximum;
+}
+
+char *sr_config_text(const char *name, uint64_t number)
+{
+        return config_format_number(config_find(name)->kind, number);
+}
+
+static int set_number(struct sr_config *config, const struct config_tunable *tunable, const char *text,
+                      struct sr_error **error)
+{
+        uint64_t number = 0;
+        int r = read_number(tunable->kind, text, &number, error);
+
+        if (r < 0)
+                return r;
         if (number < tunable->minimum || number > tunable->maximum) {
                 _cleanup_free_ char *shown = config_shown(text);
                 _cleanup_free_ char *low = config_format_number(tunable->kind, tunable->minimum);
@@ -191,10 +233,7 @@ static int set_number(struct sr_config *config, const struct config_tunable *tun
                 return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE,
                                     "\"%s\" is out of range: give %s to %s", shown, low, high);
         }
-        if (is_wide(tunable->kind))
-                *(uint64_t *)member(config, tunable) = number;
-        else
-                *(uint32_t *)member(config, tunable) = (uint32_t)number;
+        config_set_number(config, tunable, number);
         return 0;
 }
 

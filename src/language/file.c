@@ -21,6 +21,7 @@ enum member_kind {
         MEMBER_LIST, // char **
         MEMBER_ARGV, // char **, at least one element
         MEMBER_MAP,  // char **, "NAME=value"
+        MEMBER_LIMITS,
 };
 
 static bool is_description(const char *text)
@@ -91,6 +92,7 @@ static const struct member {
         {"compile", MEMBER_ARGV, false, AT(compile), NULL, NULL},
         {"run", MEMBER_ARGV, true, AT(run), NULL, NULL},
         {"environment", MEMBER_MAP, false, AT(environment), NULL, NULL},
+        {"limits", MEMBER_LIMITS, false, 0, NULL, NULL},
 #undef AT
 };
 #define MEMBER_COUNT (sizeof(members) / sizeof(members[0]))
@@ -222,6 +224,121 @@ static void take_map(struct parser *p, const struct member *member, const cJSON 
         }
 }
 
+// A limit is a member of an object of "limits" and a tunable of the stage of that name.
+static const struct limit {
+        const char *name;
+        size_t offset; // in struct sr_config_stage
+        bool wide;     // uint64_t, else uint32_t
+        bool compile, run;
+} limits[] = {
+#define AT(member) offsetof(struct sr_config_stage, member)
+        {"timeout", AT(timeout_us), true, true, false},    {"memory", AT(memory_bytes), true, true, true},
+        {"cpus", AT(cpu_millis), false, true, true},       {"pids", AT(pids), false, true, true},
+        {"scratch", AT(scratch_bytes), true, false, true}, {"tmp", AT(tmp_bytes), true, true, true},
+        {"file_size", AT(file_bytes), true, true, true},   {"open_files", AT(open_files), false, true, true},
+#undef AT
+};
+
+static const struct limit *find_limit(const char *name, bool compile)
+{
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+                if ((compile ? limits[i].compile : limits[i].run) && strcmp(limits[i].name, name) == 0)
+                        return &limits[i];
+        return NULL;
+}
+
+static void unknown_limit(struct parser *p, const char *label, bool compile)
+{
+        _cleanup_buf_ struct sr_buf known = {0};
+
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+                if (compile ? limits[i].compile : limits[i].run)
+                        sr_buf_printf(&known, "%s%s", known.len > 0 ? ", " : "", limits[i].name);
+        fault(p, "there is no limit %s: there are %s", label, known.data);
+}
+
+// tunable is that of the limit.
+static void take_limit(struct parser *p, const struct limit *limit, const char *label, const char *tunable,
+                       const cJSON *item, struct sr_config_stage *to)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        _cleanup_free_ char *text = NULL;
+        uint64_t number = 0, minimum, maximum;
+
+        if (cJSON_IsNumber(item))
+                text = sr_asprintf("%.15g", item->valuedouble);
+        else if (cJSON_IsString(item))
+                text = take_text(p, label, item);
+        else
+                fault(p, "%s must be a number or a string", label);
+        if (text == NULL)
+                return;
+        if (sr_config_parse(tunable, text, &number, &error) < 0) {
+                fault(p, "%s: %s", label, sr_error_message(error));
+                return;
+        }
+        sr_config_range(tunable, &minimum, &maximum);
+        if (number < minimum || number > maximum) {
+                _cleanup_free_ char *cut = shown(text), *low = sr_config_text(tunable, minimum),
+                                    *high = sr_config_text(tunable, maximum);
+
+                fault(p, "%s is %s: it must be from %s to %s", label, cut, low, high);
+        } else if (limit->wide) {
+                *(uint64_t *)((char *)to + limit->offset) = number;
+        } else {
+                *(uint32_t *)((char *)to + limit->offset) = (uint32_t)number;
+        }
+}
+
+static void take_stage(struct parser *p, const cJSON *stage)
+{
+        bool compile = strcmp(stage->string, "compile") == 0;
+        struct sr_config_stage *to = compile ? &p->language->compile_limits : &p->language->run_limits;
+        const cJSON *item;
+
+        cJSON_ArrayForEach(item, stage)
+        {
+                _cleanup_free_ char *name = shown(item->string);
+                _cleanup_free_ char *label =
+                        sr_asprintf("\"%s\" of \"%s\" of \"limits\"", name, stage->string);
+                const struct limit *limit = find_limit(item->string, compile);
+
+                if (limit == NULL) {
+                        unknown_limit(p, label, compile);
+                } else if (cJSON_GetObjectItemCaseSensitive(stage, item->string) != item) {
+                        fault(p, "%s is given twice", label);
+                } else {
+                        _cleanup_free_ char *tunable = sr_asprintf("%s.%s", stage->string, limit->name);
+
+                        take_limit(p, limit, label, tunable, item, to);
+                }
+        }
+}
+
+static void take_limits(struct parser *p, const cJSON *item)
+{
+        const cJSON *stage;
+
+        if (!cJSON_IsObject(item)) {
+                fault(p, "\"limits\" must be an object of the stages \"compile\" and \"run\"");
+                return;
+        }
+        cJSON_ArrayForEach(stage, item)
+        {
+                if (strcmp(stage->string, "compile") != 0 && strcmp(stage->string, "run") != 0) {
+                        _cleanup_free_ char *name = shown(stage->string);
+
+                        fault(p, "\"limits\" has no stage \"%s\": there are compile and run", name);
+                } else if (cJSON_GetObjectItemCaseSensitive(item, stage->string) != stage) {
+                        fault(p, "\"%s\" of \"limits\" is given twice", stage->string);
+                } else if (!cJSON_IsObject(stage)) {
+                        fault(p, "\"%s\" of \"limits\" must be an object", stage->string);
+                } else {
+                        take_stage(p, stage);
+                }
+        }
+}
+
 static void take_member(struct parser *p, const struct member *member, const cJSON *item)
 {
         void *to = (char *)p->language + member->offset;
@@ -239,6 +356,9 @@ static void take_member(struct parser *p, const struct member *member, const cJS
                 break;
         case MEMBER_MAP:
                 take_map(p, member, item, to);
+                break;
+        case MEMBER_LIMITS:
+                take_limits(p, item);
                 break;
         }
 }
@@ -286,6 +406,11 @@ static void take_document(struct parser *p, const cJSON *document)
                         fault(p, "\"%s\" is missing", members[i].name);
         if (contains(p->language->aliases, p->language->name))
                 fault(p, "\"aliases\" holds the language's own name");
+
+        const cJSON *limits_of = sr_json_member(document, "limits");
+
+        if (sr_json_member(document, "compile") == NULL && sr_json_member(limits_of, "compile") != NULL)
+                fault(p, "\"limits\" has a stage \"compile\", but the language has none");
 }
 
 struct sr_language *language_parse(struct sr_language_catalogue *catalogue, const char *path,
@@ -316,7 +441,7 @@ struct sr_language *language_free(struct sr_language *language)
 
                 if (members[i].kind == MEMBER_TEXT)
                         sr_freep(member);
-                else
+                else if (members[i].kind != MEMBER_LIMITS)
                         sr_strv_freep(member);
         }
         free(language);

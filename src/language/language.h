@@ -11,8 +11,20 @@
 //   "source": "snippet.py",                             file name in /scratch
 //   "compile": ["g++", "-std=c++17", …],                optional; its presence makes the language compiled
 //   "run": ["python", "/scratch/snippet.py"],           argument vector, no shell
-//   "environment": {"PYTHONUNBUFFERED": "1"}            optional
+//   "environment": {"PYTHONUNBUFFERED": "1"},           optional
+//   "limits": {                                         optional, as is all in it
+//     "compile": {"memory": "1G", "timeout": 60},
+//     "run": {"memory": "512M", "cpus": 1, "pids": 256}
+//   }
 // }
+//
+// What "limits" does not name is as the configuration has it. Its members are named, written and bounded as
+// the tunables run.* and compile.* are: memory, cpus, pids, tmp, file_size and open_files of either stage,
+// timeout of "compile" (which only a compiled language has), scratch of "run" (both stages share it). A
+// request may ask for other memory, cpus and pids of the run stage than the language. What a language gives
+// the run stage above run.max_memory, run.max_cpus or run.max_pids is no fault of the file: the run is
+// refused, so that lowering a ceiling does not make a language disappear. Its compile stage has no such
+// ceiling, as compile.* has none.
 //
 // Identifiers and aliases are [a-z0-9][a-z0-9+#._-]*, at most 64 characters. An identifier, alias or
 // extension belongs to one language: of two files that claim it, the one read later has the fault
@@ -24,6 +36,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "config/config.h"
 
 struct sr_language {
         char *name; // normalised identifier: lower case
@@ -37,7 +50,9 @@ struct sr_language {
         char **compile;         // NULL: interpreted
         char **run;
         char **environment; // "NAME=value"
-        char *path;         // of its file
+        // 0: as the configuration has it
+        struct sr_config_stage compile_limits, run_limits;
+        char *path; // of its file
 };
 
 struct sr_language_problem {

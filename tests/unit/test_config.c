@@ -137,7 +137,11 @@ static void test_defaults(void **state)
         assert_int_equal(c->run.pids, 64);
         assert_int_equal(c->run.scratch_bytes, 64 << 20);
         assert_int_equal(c->run.tmp_bytes, 64 << 20);
-        assert_int_equal(c->run.file_bytes, 64 << 20);
+        assert_int_equal(c->run.file_bytes, 1 << 30);
+        assert_int_equal(c->max_memory_bytes, 4ll << 30);
+        assert_int_equal(c->max_cpu_millis, 4000);
+        assert_int_equal(c->max_pids, 1024);
+        assert_false(c->strict_limits);
         assert_int_equal(c->run.open_files, 512);
         assert_int_equal(c->compile.timeout_us, 30000000);
         assert_int_equal(c->compile.memory_bytes, 512 << 20);
@@ -145,7 +149,7 @@ static void test_defaults(void **state)
         assert_int_equal(c->compile.pids, 64);
         assert_int_equal(c->compile.scratch_bytes, 64 << 20);
         assert_int_equal(c->compile.tmp_bytes, 64 << 20);
-        assert_int_equal(c->compile.file_bytes, 64 << 20);
+        assert_int_equal(c->compile.file_bytes, 1 << 30);
         assert_int_equal(c->compile.open_files, 512);
         assert_int_equal(c->output_keep_bytes, 102400);
         assert_int_equal(c->output_kill_bytes, 16ll << 30);
@@ -321,7 +325,7 @@ static void test_refused_values(void **state)
                 {"run.pids=", "not a whole number"},
                 {"run.pids=1 2", "not a whole number"},
                 {"run.memory=64MB", "not a size"},
-                {"run.memory=1K", "4M to 64T"},
+                {"run.memory=1K", "8M to 64T"},
                 {"run.memory=99999999999999999999T", "out of range"},
                 {"run.memory=100000000000000000000000", "not a size"},
                 {"run.memory=0x1000", "not a size"},
@@ -381,6 +385,66 @@ static void test_timeout_and_ceiling(void **state)
         assert_int_equal(c->run.timeout_us, 5000000);
         f->flags[1] = (char[]){"run.timeout=6"};
         expect_words(f, "run.timeout", "6s", "run.max_timeout", "5s", "flag");
+}
+
+static void test_limits_and_ceilings(void **state)
+{
+        struct fixture *f = *state;
+        static const struct {
+                const char *ceiling, *over, *words[3];
+        } cases[] = {
+                {"run.max_memory=128M", "run.memory=129M", {"run.memory (129M", "run.max_memory (128M"}},
+                {"run.max_cpus=0.25", "run.cpus=0.251", {"run.cpus (0.251", "run.max_cpus (0.25"}},
+                {"run.max_pids=10", "run.pids=11", {"run.pids (11", "run.max_pids (10"}},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                _cleanup_free_ char *ceiling = sr_strdup(cases[i].ceiling), *over = sr_strdup(cases[i].over);
+
+                f->flags[0] = ceiling;
+                f->flags[1] = over;
+                expect_words(f, cases[i].words[0], cases[i].words[1], "lower the first or raise the second");
+                f->flags[1] = NULL;
+
+                _cleanup_config_ struct sr_config *c = load(f);
+
+                assert_int_equal(c->run.memory_bytes, i == 0 ? 128 << 20 : 256 << 20);
+                assert_int_equal(c->run.cpu_millis, i == 1 ? 250 : 500);
+                assert_int_equal(c->run.pids, i == 2 ? 10 : 64);
+                // The compile stage has a budget of its own.
+                assert_int_equal(c->compile.memory_bytes, 512 << 20);
+                assert_int_equal(c->compile.cpu_millis, 1000);
+                assert_int_equal(c->compile.pids, 64);
+        }
+}
+
+// What others write in the words of a tunable.
+static void test_values_for_others(void **state)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        uint64_t number = 7, least, most;
+
+        (void)state;
+        assert_int_equal(sr_config_parse("run.memory", " 256m ", &number, NULL), 0);
+        assert_int_equal(number, 256 << 20);
+        assert_int_equal(sr_config_parse("run.memory", "1", &number, NULL), 0); // below its range
+        assert_int_equal(number, 1);
+        assert_int_equal(sr_config_parse("run.cpus", "0.5", &number, NULL), 0);
+        assert_int_equal(number, 500);
+        assert_int_equal(sr_config_parse("compile.timeout", "90", &number, NULL), 0);
+        assert_int_equal(number, 90000000);
+        assert_int_equal(sr_config_parse("run.pids", "-1", &number, &error), -EINVAL);
+        assert_non_null(strstr(sr_error_message(error), "\"-1\" is not a whole number"));
+        assert_int_equal(number, 90000000);
+        sr_config_range("run.memory", &least, &most);
+        assert_int_equal(least, 8 << 20);
+        assert_int_equal(most, INT64_C(64) << 40);
+
+        _cleanup_free_ char *size = sr_config_text("run.memory", 3 << 20),
+                            *cpus = sr_config_text("run.cpus", 1250);
+
+        assert_string_equal(size, "3M");
+        assert_string_equal(cpus, "1.25");
 }
 
 static void test_environment_refusal_names_variable(void **state)
@@ -643,7 +707,7 @@ static void test_describe_json(void **state)
         sr_config_describe(c, true, &out);
         sr_config_free(c);
         assert_int_equal(sr_json_parse(out.data, out.len, 8, &list, NULL), 0);
-        assert_int_equal(cJSON_GetArraySize(list), 30);
+        assert_int_equal(cJSON_GetArraySize(list), 34);
 
         entry = row(list, "run.memory");
         assert_int_equal(cJSON_GetObjectItem(entry, "value")->valuedouble, 128 << 20);
@@ -743,6 +807,8 @@ int main(void)
                 CASE(test_refused_values),
                 CASE(test_limits_of_ids),
                 CASE(test_timeout_and_ceiling),
+                CASE(test_limits_and_ceilings),
+                CASE(test_values_for_others),
                 CASE(test_environment_refusal_names_variable),
                 CASE(test_other_variables),
                 CASE(test_unknown_names),

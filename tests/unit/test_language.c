@@ -150,6 +150,38 @@ static void test_reads_every_member(void **state)
         assert_null(cpp->environment);
 }
 
+static void test_reads_limits(void **state)
+{
+        struct fixture *f = *state;
+
+        put(f, "one/go.json",
+            LEAST(", \"compile\": [\"go\"], \"limits\": {\"compile\": {\"memory\": \"1g\", \"timeout\": 90.5,"
+                  " \"cpus\": \"2\"}, \"run\": {\"memory\": 536870912, \"cpus\": 0.25, \"pids\": 256, "
+                  "\"scratch\":"
+                  " \"128M\", \"tmp\": \"1M\", \"file_size\": \"2M\", \"open_files\": 99}}"));
+        put(f, "one/plain.json", LEAST(", \"limits\": {}"));
+
+        const struct sr_language_catalogue *c = load(f);
+
+        assert_int_equal(sr_language_problem_count(c), 0);
+
+        const struct sr_language *go = sr_language_find(c, "go"), *plain = sr_language_find(c, "plain");
+
+        assert_int_equal(go->compile_limits.memory_bytes, 1 << 30);
+        assert_int_equal(go->compile_limits.timeout_us, 90500000);
+        assert_int_equal(go->compile_limits.cpu_millis, 2000);
+        assert_int_equal(go->compile_limits.pids, 0);
+        assert_int_equal(go->run_limits.memory_bytes, 512 << 20);
+        assert_int_equal(go->run_limits.cpu_millis, 250);
+        assert_int_equal(go->run_limits.pids, 256);
+        assert_int_equal(go->run_limits.scratch_bytes, 128 << 20);
+        assert_int_equal(go->run_limits.tmp_bytes, 1 << 20);
+        assert_int_equal(go->run_limits.file_bytes, 2 << 20);
+        assert_int_equal(go->run_limits.open_files, 99);
+        assert_int_equal(go->run_limits.timeout_us, 0);
+        assert_int_equal(plain->run_limits.memory_bytes, 0);
+}
+
 static void test_find(void **state)
 {
         struct fixture *f = *state;
@@ -239,7 +271,25 @@ static void test_faults(void **state)
                 {LEAST(", \"environment\": {\"\": \"x\"}"), "no name of a variable"},
                 {LEAST(", \"environment\": {\"A\": 1}"), "\"A\" of \"environment\" must be a string"},
                 {LEAST(", \"environment\": {\"A\": \"1\", \"A\": \"2\"}"), "given twice"},
-                {LEAST(", \"limits\": {}"), "unknown member \"limits\""},
+                {LEAST(", \"limits\": []"), "\"limits\" must be an object of the stages"},
+                {LEAST(", \"limits\": {\"link\": {}}"), "no stage \"link\": there are compile and run"},
+                {LEAST(", \"limits\": {\"run\": 5}"), "\"run\" of \"limits\" must be an object"},
+                {LEAST(", \"limits\": {\"run\": {}, \"run\": {}}"), "\"run\" of \"limits\" is given twice"},
+                {LEAST(", \"limits\": {\"compile\": {}}"), "but the language has none"},
+                {LEAST(", \"limits\": {\"run\": {\"timeout\": 5}}"),
+                 "no limit \"timeout\" of \"run\" of \"limits\": there are memory, cpus, pids, scratch, tmp"},
+                {LEAST(", \"compile\": [\"c\"], \"limits\": {\"compile\": {\"scratch\": 5}}"),
+                 "no limit \"scratch\" of \"compile\" of \"limits\": there are timeout, memory"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": 5, \"pids\": 6}}"),
+                 "\"pids\" of \"run\" of \"limits\" is given twice"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": null}}"), "must be a number or a string"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": \"5\\u0000\"}}"), "NUL"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": 0}}"), "is 0: it must be from 1 to 4194304"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": 1.5}}"), "\"1.5\" is not a whole number"},
+                {LEAST(", \"limits\": {\"run\": {\"pids\": 1e300}}"), "is not a whole number"},
+                {LEAST(", \"limits\": {\"run\": {\"memory\": \"1M\"}}"), "is 1M: it must be from 8M to 64T"},
+                {LEAST(", \"limits\": {\"run\": {\"memory\": \"64MB\"}}"), "\"64MB\" is not a size"},
+                {LEAST(", \"limits\": {\"run\": {\"cpus\": -1}}"), "\"-1\" is not a number of processors"},
                 {"{\"image\": \"i\", \"extensions\": [], \"source\": \"s\", \"run\": [\"r\"]}",
                  "\"description\" is missing"},
                 {"{\"description\": \"D\", \"extensions\": [], \"source\": \"s\", \"run\": [\"r\"]}",
@@ -455,6 +505,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         const struct CMUnitTest tests[] = {
                 CASE(test_reads_every_member),
+                CASE(test_reads_limits),
                 CASE(test_find),
                 CASE(test_find_by_path),
                 CASE(test_faults),
