@@ -20,6 +20,9 @@ enum {
         SR_EXIT_SIGNAL = 128,      // plus the signal's number
 };
 
+// What --strict-limits of the server and of `run` sets.
+#define SR_CLI_STRICT_LIMITS "sandbox.strict_limits=true"
+
 struct sr_cli;
 
 struct sr_verb {

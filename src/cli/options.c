@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "config/config.h"
 
 static bool has_letter(const struct sr_option *option)
 {
@@ -126,6 +127,27 @@ int sr_option_integer(const char *name, const char *text, int64_t minimum, int64
                                     (long long)minimum, (long long)maximum, text);
         }
         *ret = value;
+        return 0;
+}
+
+int sr_option_limit(const char *name, const char *tunable, const char *text, uint64_t *ret,
+                    struct sr_error **error)
+{
+        uint64_t number = 0, least, most;
+        int r = sr_config_parse(tunable, text, &number, error);
+
+        if (r < 0)
+                return sr_error_prefix(error, r, "%s", name);
+        // None at all is not to be had, and in a request it means that none was given.
+        if (number == 0) {
+                sr_config_range(tunable, &least, &most);
+
+                _cleanup_free_ char *low = sr_config_text(tunable, least);
+
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE, "%s must be at least %s, not %s",
+                                    name, low, text);
+        }
+        *ret = number;
         return 0;
 }
 

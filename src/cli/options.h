@@ -59,5 +59,10 @@ int sr_option_next(struct sr_option_scan *scan, struct sr_error **error);
 int sr_option_integer(const char *name, const char *text, int64_t minimum, int64_t maximum, int64_t *ret,
                       struct sr_error **error);
 
+// Reads a limit of a run, in the words of that tunable (a size, processors, a count); 0 is refused. name is
+// how the message calls the option. -EINVAL or -ERANGE.
+int sr_option_limit(const char *name, const char *tunable, const char *text, uint64_t *ret,
+                    struct sr_error **error);
+
 // Appends the table as --help shows it, one line an option.
 void sr_option_describe(const struct sr_option *table, struct sr_buf *out);

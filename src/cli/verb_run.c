@@ -13,12 +13,21 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/size.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "language/language.h"
 #include "run/run.h"
 
-enum { OPTION_JSON = 256, OPTION_STDIN, OPTION_IMAGE };
+enum {
+        OPTION_JSON = 256,
+        OPTION_STDIN,
+        OPTION_IMAGE,
+        OPTION_MEMORY,
+        OPTION_CPUS,
+        OPTION_PIDS,
+        OPTION_STRICT,
+};
 
 static const struct sr_option options[] = {
         {'l', "language", "LANG", "language of the snippet; else told by the file name"},
@@ -26,13 +35,18 @@ static const struct sr_option options[] = {
         {'c', "code", "CODE", "the snippet itself, in place of a file"},
         {OPTION_STDIN, "stdin", "FILE", "standard input of the program; - for ours; else empty"},
         {OPTION_IMAGE, "image", "REF", "run in this image, not the language's own"},
+        {OPTION_MEMORY, "memory", "SIZE", "memory limit, as 512m (run.memory, run.max_memory)"},
+        {OPTION_CPUS, "cpus", "N", "processor limit, as 0.5 (run.cpus, run.max_cpus)"},
+        {OPTION_PIDS, "pids", "N", "limit of processes and threads (run.pids, run.max_pids)"},
+        {OPTION_STRICT, "strict-limits", NULL, "refuse where a limit has no cgroup (sandbox.strict_limits)"},
         {OPTION_JSON, "json", NULL, "print the result as JSON and exit with 0"},
         {0},
 };
 
 struct run_arguments {
         const char *language;
-        int64_t timeout_s; // 0: the default
+        int64_t timeout_s;                       // 0: the default
+        uint64_t memory_bytes, cpu_millis, pids; // 0: not given
         const char *code;
         const char *file; // "-" is our standard input
         const char *stdin_path;
@@ -70,6 +84,15 @@ static int take_option(struct sr_cli *cli, struct run_arguments *a, struct sr_er
                 return 0;
         case OPTION_IMAGE:
                 a->image = value;
+                return 0;
+        case OPTION_MEMORY:
+                return sr_option_limit("--memory", "run.memory", value, &a->memory_bytes, error);
+        case OPTION_CPUS:
+                return sr_option_limit("--cpus", "run.cpus", value, &a->cpu_millis, error);
+        case OPTION_PIDS:
+                return sr_option_limit("--pids", "run.pids", value, &a->pids, error);
+        case OPTION_STRICT:
+                sr_strv_append(&cli->flags, sr_strdup(SR_CLI_STRICT_LIMITS));
                 return 0;
         default:
                 a->json = true;
@@ -229,26 +252,37 @@ static void pass_diagnostics(const struct sr_run_result *result, struct passage 
         pass_output(passage, 2, result->err, result->err_length);
 }
 
-// What a person should know about the end of the run and cannot see from the output.
-static void explain(const struct sr_run_result *result, const struct sr_config *config, int64_t timeout_s)
+// What a person should know about the end of the run and cannot see from the output, and what to turn for a
+// longer one. Whoever ends a run by hand knows why.
+static void explain(const struct sr_run_result *result, const struct sr_config *config)
 {
-        long long seconds = timeout_s != 0 ? (long long)timeout_s : (long long)config->default_timeout_s;
+        const struct sr_config_stage *given =
+                result->stage_count > 0 ? &result->stages[result->stage_count - 1].given : &config->run;
+        unsigned long long seconds = given->timeout_us / 1000000u;
+        _cleanup_free_ char *size = NULL, *most = NULL;
 
         switch (result->reason) {
         case SR_REASON_TIMEOUT:
-                sr_cli_say("the program was ended: it took longer than %lld second%s", seconds,
-                           seconds == 1 ? "" : "s");
+                sr_cli_say(
+                        "the program was ended: it took longer than %llu second%s (-t gives it more, up to "
+                        "the %u of run.max_timeout)",
+                        seconds, seconds == 1 ? "" : "s", config->max_timeout_s);
                 break;
         case SR_REASON_SIGNAL:
                 sr_cli_say("the program was ended by signal %d (%s)", result->signal,
                            strsignal(result->signal));
                 break;
         case SR_REASON_MEMORY_LIMIT:
-                sr_cli_say("the program was ended: it needed more memory than it may have (run.memory)");
+                size = sr_size_exact(given->memory_bytes);
+                most = sr_size_exact(config->max_memory_bytes);
+                sr_cli_say(
+                        "the program was ended: it reached its memory limit of %s (--memory gives it more, "
+                        "up to the %s of run.max_memory)",
+                        size, most);
                 break;
         case SR_REASON_OUTPUT_LIMIT:
-                sr_cli_say("the program was ended: it wrote more than %llu bytes (output.kill)",
-                           (unsigned long long)config->output_kill_bytes);
+                size = sr_size_exact(config->output_kill_bytes);
+                sr_cli_say("the program was ended: it wrote more than %s (output.kill)", size);
                 break;
         default:
                 break;
@@ -296,7 +330,7 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
         if (ended_compiling(result))
                 pass_diagnostics(result, passage);
         else if (passage->error == 0)
-                explain(result, config, a->timeout_s);
+                explain(result, config);
         return exit_status(cli, result, passage);
 }
 
@@ -333,6 +367,9 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
                 .code = code->data != NULL ? code->data : "",
                 .code_length = code->len,
                 .timeout_s = a->timeout_s != 0 ? a->timeout_s : config->default_timeout_s,
+                .memory_bytes = a->memory_bytes,
+                .cpu_millis = a->cpu_millis,
+                .pids = a->pids,
                 .image = a->image,
                 .arguments = a->program_arguments,
                 .stdin_fd = stdin_fd,

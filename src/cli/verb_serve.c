@@ -15,10 +15,12 @@
 #include "mcp/stdio.h"
 #include "run/run.h"
 
-enum { OPTION_TRANSPORT = 256 };
+enum { OPTION_TRANSPORT = 256, OPTION_STRICT };
 
 static const struct sr_option options[] = {
         {OPTION_TRANSPORT, "transport", "NAME", "stdio; the default is that of MCP_TRANSPORT, else stdio"},
+        {OPTION_STRICT, "strict-limits", NULL,
+         "refuse runs where a limit has no cgroup (sandbox.strict_limits)"},
         {0},
 };
 
@@ -71,6 +73,7 @@ static int serve(struct sr_cli *cli, const char *transport)
 static int serve_main(struct sr_cli *cli, char *const *arguments)
 {
         const char *transport = NULL;
+        bool strict = false;
 
         sr_cli_scan(cli, arguments);
         for (;;) {
@@ -78,7 +81,12 @@ static int serve_main(struct sr_cli *cli, char *const *arguments)
                 case SR_CLI_STOP:
                         return cli->status;
                 case SR_CLI_OPTION:
-                        transport = cli->scan.value;
+                        if (cli->scan.option->id == OPTION_TRANSPORT) {
+                                transport = cli->scan.value;
+                        } else {
+                                strict = true;
+                                sr_strv_append(&cli->flags, sr_strdup(SR_CLI_STRICT_LIMITS));
+                        }
                         break;
                 case SR_CLI_END:
                         return serve(cli, transport);
@@ -90,6 +98,10 @@ static int serve_main(struct sr_cli *cli, char *const *arguments)
                         if (transport != NULL)
                                 return sr_cli_usage(cli, "--transport is for the server, not for `%s`",
                                                     verb->name);
+                        if (strict && verb != &sr_verb_run)
+                                return sr_cli_usage(
+                                        cli, "--strict-limits is for the server and for `run`, not for `%s`",
+                                        verb->name);
                         cli->verb = verb;
                         return verb->main(cli, cli->scan.next);
                 }

@@ -5,10 +5,8 @@
 #include "mcp/describe.h"
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "language/language.h"
-
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
 
 // One property of a schema.
 struct property {
@@ -104,12 +102,42 @@ static void write_list_schema(struct sr_json_writer *w, const char *key, const s
 
 static void append_size(struct sr_buf *out, uint64_t bytes)
 {
-        if (bytes > 0 && bytes % MIB == 0)
-                sr_buf_printf(out, "%llu MiB", (unsigned long long)(bytes / MIB));
-        else if (bytes > 0 && bytes % KIB == 0)
-                sr_buf_printf(out, "%llu KiB", (unsigned long long)(bytes / KIB));
-        else
-                sr_buf_printf(out, "%llu bytes", (unsigned long long)bytes);
+        _cleanup_free_ char *text = sr_size_exact(bytes);
+
+        sr_buf_append_text(out, text);
+}
+
+static void append_cpus(struct sr_buf *out, uint32_t millis)
+{
+        _cleanup_free_ char *text = sr_config_text("run.cpus", millis);
+
+        sr_buf_printf(out, "%s processor%s", text, millis == 1000 ? "" : "s");
+}
+
+// The limits of the run stage that a language has of its own.
+static void append_exceptions(struct sr_buf *out, const struct sr_language_catalogue *languages)
+{
+        for (size_t i = 0; i < sr_language_count(languages); i++) {
+                const struct sr_language *language = sr_language_at(languages, i);
+                const struct sr_config_stage *own = &language->run_limits;
+                const char *between = "";
+
+                if (own->memory_bytes == 0 && own->cpu_millis == 0 && own->pids == 0)
+                        continue;
+                sr_buf_printf(out, "; %s: ", language->name);
+                if (own->memory_bytes != 0) {
+                        append_size(out, own->memory_bytes);
+                        sr_buf_append_text(out, " of memory");
+                        between = ", ";
+                }
+                if (own->cpu_millis != 0) {
+                        sr_buf_append_text(out, between);
+                        append_cpus(out, own->cpu_millis);
+                        between = ", ";
+                }
+                if (own->pids != 0)
+                        sr_buf_printf(out, "%s%u processes and threads", between, own->pids);
+        }
 }
 
 static void append_languages(struct sr_buf *out, const struct sr_language_catalogue *languages)
@@ -143,7 +171,13 @@ static void append_run_code(struct sr_buf *out, const struct sr_config *config,
                 "status is success (exit code 0), error, timeout or compile_error (diagnostics in stderr). "
                 "reason says why it ended: exit, signal, timeout, memory_limit, output_limit, cancelled, "
                 "refused (the call itself was wrong: stderr says how to mend it) or internal (not the "
-                "program's fault). exit_code is 128+N for death by signal N.";
+                "program's fault). memory_limit (exit_code 137): all its processes together, with what they "
+                "keep in /tmp and /scratch, needed more memory than they may have and were killed; the same "
+                "program will fail again, so make it need less. limits_hit names the limits it ran into, "
+                "even "
+                "where it lived on: memory, pids, tmp, scratch, output. exit_code is 128+N for death by "
+                "signal "
+                "N.";
 
         sr_buf_append_text(out, what);
         append_languages(out, languages);
@@ -155,10 +189,14 @@ static void append_run_code(struct sr_buf *out, const struct sr_config *config,
         sr_buf_append_text(out, "). Interpreted programs start in /scratch, compiled ones in /tmp. "
                                 "All else is read-only.\n- Limits: ");
         append_size(out, config->max_code_bytes);
-        sr_buf_printf(out,
-                      " of code, %u s unless timeout_seconds says otherwise and %u s at most, "
-                      "%u processes and threads. The first ",
-                      config->default_timeout_s, config->max_timeout_s, config->run.pids);
+        sr_buf_printf(out, " of code, %u s unless timeout_seconds says otherwise and %u s at most, ",
+                      config->default_timeout_s, config->max_timeout_s);
+        append_size(out, config->run.memory_bytes);
+        sr_buf_append_text(out, " of memory, ");
+        append_cpus(out, config->run.cpu_millis);
+        sr_buf_printf(out, ", %u processes and threads", config->run.pids);
+        append_exceptions(out, languages);
+        sr_buf_append_text(out, ". The first ");
         append_size(out, config->output_keep_bytes);
         sr_buf_append_text(out, ends);
 }
@@ -245,6 +283,7 @@ void sr_mcp_describe_history(struct sr_json_writer *w)
 
 char *sr_mcp_describe_server(const struct sr_config *config, const struct sr_language_catalogue *languages)
 {
+        _cleanup_free_ char *memory = sr_size_exact(config->run.memory_bytes);
         struct sr_buf text = {0};
 
         sr_buf_append_text(&text, "Runs programs in isolated sandboxes without network. Call run_code with a "
@@ -253,7 +292,7 @@ char *sr_mcp_describe_server(const struct sr_config *config, const struct sr_lan
         sr_buf_printf(
                 &text,
                 ") and a complete program that prints what you want to know; it has %u s unless you ask "
-                "for more (at most %u s). Calls may run side by side.",
-                config->default_timeout_s, config->max_timeout_s);
+                "for more (at most %u s), and %s of memory. Calls may run side by side.",
+                config->default_timeout_s, config->max_timeout_s, memory);
         return sr_buf_steal(&text, NULL);
 }

@@ -14,6 +14,8 @@ static char *describe_facts(const struct sr_run_result *result)
         sr_json_string(&w, "reason", sr_run_reason_name(result->reason));
         if (result->signal != 0)
                 sr_json_integer(&w, "signal", result->signal);
+        sr_run_result_write_hits(result, &w);
+        sr_run_result_write_limits(result, &w);
         sr_json_string_or_null(&w, "image", result->image);
         sr_json_string_or_null(&w, "image_digest", result->image_digest);
         sr_json_integer(&w, "stdout_bytes", (int64_t)result->out_total);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "run/runner.h"
 
 const char *sr_run_status_name(enum sr_run_status status)
 {
@@ -63,18 +64,47 @@ static void write_stages(const struct sr_run_result *result, struct sr_json_writ
                 sr_json_number(w, "launch_ms", stage->launch_ms, 3);
                 sr_json_number(w, "wall_ms", stage->wall_ms, 3);
                 write_usage(w, stage->has_usage, stage->cpu_ms, stage->peak_memory_bytes);
+                sr_json_integer(w, "memory_limit_bytes", (int64_t)stage->given.memory_bytes);
+                sr_json_number(w, "cpu_limit", (double)stage->given.cpu_millis / 1e3, 3);
+                sr_json_integer(w, "pids_limit", stage->given.pids);
                 sr_json_close_object(w);
         }
         sr_json_close_array(w);
 }
 
 // Which limits the program ran into on the way, whether or not one ended it.
-static void write_limits_hit(const struct sr_run_result *result, struct sr_json_writer *w)
+void sr_run_result_write_hits(const struct sr_run_result *result, struct sr_json_writer *w)
 {
+        static const struct {
+                enum sr_limit_hit hit;
+                const char *name;
+        } hits[] = {
+                {SR_HIT_MEMORY, "memory"},
+                {SR_HIT_PIDS, "pids"},
+                {SR_HIT_TMP, "tmp"},
+                {SR_HIT_SCRATCH, "scratch"},
+        };
+
         sr_json_open_array(w, "limits_hit");
+        for (size_t i = 0; i < sizeof(hits) / sizeof(hits[0]); i++)
+                if ((result->hits & hits[i].hit) != 0)
+                        sr_json_string(w, NULL, hits[i].name);
         if (result->hit_output)
                 sr_json_string(w, NULL, "output");
         sr_json_close_array(w);
+}
+
+// What holds each limit, or would have.
+void sr_run_result_write_limits(const struct sr_run_result *result, struct sr_json_writer *w)
+{
+        if (!result->has_limits) {
+                sr_json_null(w, "limits");
+                return;
+        }
+        sr_json_open_object(w, "limits");
+        for (int i = 0; i < SR_CONTROLLER_COUNT; i++)
+                sr_json_string(w, sr_controller_name(i), sr_enforcer_name(result->limits.by[i]));
+        sr_json_close_object(w);
 }
 
 void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writer *w, const char *key)
@@ -92,7 +122,8 @@ void sr_run_result_write(const struct sr_run_result *result, struct sr_json_writ
                 sr_json_integer(w, "signal", result->signal);
         else
                 sr_json_null(w, "signal");
-        write_limits_hit(result, w);
+        sr_run_result_write_hits(result, w);
+        sr_run_result_write_limits(result, w);
         sr_json_bool(w, "stdout_truncated", result->out_truncated);
         sr_json_bool(w, "stderr_truncated", result->err_truncated);
         sr_json_integer(w, "stdout_bytes", (int64_t)result->out_total);

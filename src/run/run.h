@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/config.h"
+#include "sandbox/limits.h"
 
 enum sr_run_status { SR_RUN_SUCCESS, SR_RUN_ERROR, SR_RUN_TIMEOUT, SR_RUN_COMPILE_ERROR };
 
@@ -33,7 +34,12 @@ struct sr_run_request {
         const char *language; // as the client wrote it
         const char *code;     // may hold NULs
         size_t code_length;
-        int64_t timeout_s;      // of the run stage; what is out of range is refused
+        int64_t timeout_s; // of the run stage; what is out of range is refused
+        // Of the run stage, in place of the language's or the configuration's; 0: not given. What is below
+        // the least that a limit may be, or above run.max_memory, run.max_cpus or run.max_pids, is refused.
+        uint64_t memory_bytes;
+        uint64_t cpu_millis;    // thousandths of a processor
+        uint64_t pids;          // processes and threads
         const char *image;      // NULL: the language's
         char *const *arguments; // extra arguments of the program, may be NULL
         int stdin_fd;           // -1: empty standard input; borrowed until the run ends. Never handed to the
@@ -45,12 +51,13 @@ struct sr_run_request {
 };
 
 struct sr_run_stage {
-        const char *name;          // "compile" or "run"
-        double launch_ms;          // making the sandbox
-        double wall_ms;            // the program itself
-        bool has_usage;            // false for one that was killed: the next two are 0 then
-        double cpu_ms;             // of the program and the children it waited for
-        int64_t peak_memory_bytes; // of its largest process
+        const char *name;             // "compile" or "run"
+        double launch_ms;             // making the sandbox
+        double wall_ms;               // the program itself
+        bool has_usage;               // false: the next two are not known, and 0
+        double cpu_ms;                // of all its processes
+        int64_t peak_memory_bytes;    // of all of them and its tmpfs together
+        struct sr_config_stage given; // the limits it had
         bool has_exit_code;
         int exit_code;
 };
@@ -71,7 +78,10 @@ struct sr_run_result {
         enum sr_run_reason reason;
         int signal; // 0: none
         bool out_truncated, err_truncated;
-        bool hit_output; // more was written than is kept of a stream, or the ceiling was reached
+        unsigned hits;           // enum sr_limit_hit of every stage
+        bool hit_output;         // more was written than is kept of a stream, or the ceiling was reached
+        bool has_limits;         // false: nothing is known of the next
+        struct sr_limits limits; // what held the sandbox to its limits, or would have
         uint64_t out_total, err_total; // bytes written by the program
         double queue_ms;
         bool has_usage; // of every stage

@@ -147,12 +147,21 @@ struct run {
         struct sr_run_result *result; // of one that is refused, else what is known by now
 };
 
-static void refuse(struct sr_run_result *result, const struct sr_error *error)
+// Whatever becomes of the request, what holds limits here is known.
+static void note_limits(struct run *run)
 {
-        free(result->err);
-        result->err = sr_strdup(sr_error_message(error));
-        result->err_length = strlen(result->err);
-        result->problem = sr_strdup(result->err);
+        _cleanup_free_ char *why = NULL;
+
+        if (run->result->has_limits)
+                return;
+        run->result->has_limits = true;
+        sr_spawner_limits(run->runner->spawner, &run->result->limits, &why);
+}
+
+static void refuse(struct run *run, const struct sr_error *error)
+{
+        sr_run_refuse(run->result, SR_REASON_REFUSED, error);
+        note_limits(run);
 }
 
 static void cancelled_while_waiting(struct sr_run_result *result)
@@ -176,7 +185,8 @@ static void execute_plan(struct run *run, const int *cancel_fds, size_t cancel_c
         for (size_t i = 0; request->arguments != NULL && request->arguments[i] != NULL; i++)
                 sr_strv_append(&plan->run, sr_strdup(request->arguments[i]));
         sr_run_stages(run->runner, plan, request, cancel_fds, cancel_count, result);
-        result->duration_ms = (double)(sr_clock_monotonic_ns() - began) / 1e6;
+        if (result->accepted)
+                result->duration_ms = (double)(sr_clock_monotonic_ns() - began) / 1e6;
         sr_strv_free(plan->run);
         sr_strv_free(plan->environment);
 }
@@ -204,8 +214,10 @@ static int begin_run(struct run *run, struct sr_runner *runner, const struct sr_
         };
 
         struct sr_run_plan *plan = &run->plan;
-        int r = sr_run_validate(runner, request, &plan->language, &plan->timeout_us, &error);
+        int r = sr_run_validate(runner, request, plan, &error);
 
+        if (r == 0)
+                r = sr_run_check_strict(runner, &error);
         if (r == 0 && run->cancel->event < 0)
                 r = sr_error_set(&error, SR_ERROR_LIMIT, EMFILE,
                                  "The runner is out of descriptors; run fewer at once or raise its limit "
@@ -216,7 +228,7 @@ static int begin_run(struct run *run, struct sr_runner *runner, const struct sr_
                 r = sr_run_queue_join(runner->queue, &run->ticket, &error);
         }
         if (r < 0) {
-                refuse(run->result, error);
+                refuse(run, error);
                 end_run(run);
                 return r;
         }
@@ -246,10 +258,11 @@ static void carry_out(struct run *run)
                 else if (r == -ECANCELED)
                         cancelled_while_waiting(result);
                 else
-                        refuse(result, error);
+                        refuse(run, error);
                 sr_image_free(plan->image);
                 sr_run_queue_leave(runner->queue, &run->ticket);
         }
+        note_limits(run);
         if (result->accepted)
                 sr_run_record(runner, run->request, run->entry.view.asked_us, result);
         sr_run_list_remove(&run->entry);
@@ -261,7 +274,7 @@ static void give_up(struct run *run, const struct sr_error *error)
 {
         sr_run_queue_leave(run->runner->queue, &run->ticket);
         sr_run_list_remove(&run->entry);
-        refuse(run->result, error);
+        refuse(run, error);
         end_run(run);
 }
 

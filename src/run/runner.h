@@ -32,17 +32,21 @@ struct sr_runner {
 // A valid request, with everything it names found.
 struct sr_run_plan {
         const struct sr_language *language;
-        uint64_t timeout_us;
+        struct sr_config_stage compile_limits, run_limits;
         struct sr_image *image;
         char **environment;
         char **run;                 // argument vector of the run stage with the request's extra arguments
         struct sr_run_entry *entry; // where others see how far it is
 };
 
-// Checks a request against CONTRACT's limits and the catalogue. A negative errno with the refusal's sentence.
+// Checks a request against CONTRACT's limits and the catalogue, and fills in the plan's language and limits.
+// A negative errno with the refusal's sentence.
 int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,
-                    const struct sr_language **ret_language, uint64_t *ret_timeout_us,
-                    struct sr_error **error);
+                    struct sr_run_plan *plan, struct sr_error **error);
+// Where strict limits are asked for: -ENOTSUP with the refusal's sentence unless each limit has a cgroup.
+int sr_run_check_strict(const struct sr_runner *runner, struct sr_error **error);
+// Makes the result that of a refusal, or of a fault of ours before anything ran. No history row.
+void sr_run_refuse(struct sr_run_result *result, enum sr_run_reason reason, const struct sr_error *error);
 // Finds the image: the request's, the language's, or one of its fallbacks. -ENOENT with a sentence that names
 // the commands that would bring it; -ECANCELED without one when a descriptor became readable meanwhile.
 int sr_run_find_image(const struct sr_runner *runner, const struct sr_run_request *request,
@@ -55,6 +59,9 @@ char **sr_run_environment(const struct sr_language *language, const struct sr_im
 void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                    const struct sr_run_request *request, const int *cancel_fds, size_t cancel_count,
                    struct sr_run_result *result);
+// The members limits_hit and limits of the result.
+void sr_run_result_write_hits(const struct sr_run_result *result, struct sr_json_writer *w);
+void sr_run_result_write_limits(const struct sr_run_result *result, struct sr_json_writer *w);
 // What befell the history file since it was last asked, as a sentence; NULL when nothing did. The caller
 // frees it.
 char *sr_runner_take_history_notice(struct sr_runner *runner);

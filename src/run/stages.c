@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "run/capture.h"
 #include "run/runner.h"
 
@@ -16,9 +17,10 @@ static void set_text(char **text, size_t *length, char *value, size_t value_leng
         *length = value_length;
 }
 
-static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_stage *limits, uint32_t inodes,
-                      bool compile, struct sr_sandbox_spec *ret)
+static void fill_spec(const struct sr_run_plan *plan, uint32_t inodes, bool compile,
+                      struct sr_sandbox_spec *ret)
 {
+        const struct sr_config_stage *limits = compile ? &plan->compile_limits : &plan->run_limits;
         // A compiled program may read what the compiler made but no longer change it.
         bool writable = compile || plan->language->compile == NULL;
 
@@ -30,7 +32,7 @@ static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_sta
                 .environment = plan->environment,
                 .scratch = writable ? SR_SANDBOX_SCRATCH_WRITE : SR_SANDBOX_SCRATCH_READ,
                 .in_scratch = writable,
-                .timeout_ns = (compile ? limits->timeout_us : plan->timeout_us) * 1000u,
+                .timeout_ns = limits->timeout_us * 1000u,
                 .tmp_bytes = limits->tmp_bytes,
                 .tmp_inodes = inodes,
                 .file_bytes = limits->file_bytes,
@@ -43,7 +45,8 @@ static void fill_spec(const struct sr_run_plan *plan, const struct sr_config_sta
         };
 }
 
-static void add_stage(struct sr_run_result *result, const char *name, const struct sr_capture *capture)
+static void add_stage(struct sr_run_result *result, const char *name, const struct sr_config_stage *given,
+                      const struct sr_capture *capture)
 {
         const struct sr_sandbox_outcome *outcome = &capture->outcome;
         struct sr_run_stage *stage = &result->stages[result->stage_count++];
@@ -52,6 +55,7 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 .name = name,
                 .launch_ms = (double)outcome->launch_ns / 1e6,
                 .wall_ms = (double)outcome->wall_ns / 1e6,
+                .given = *given,
         };
         if (outcome->has_usage) {
                 stage->has_usage = true;
@@ -68,6 +72,11 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
         result->cpu_ms += stage->cpu_ms;
         if (stage->peak_memory_bytes > result->peak_memory_bytes)
                 result->peak_memory_bytes = stage->peak_memory_bytes;
+        result->hits |= outcome->hits;
+        if (outcome->end == SR_SANDBOX_MEMORY)
+                result->hits |= SR_HIT_MEMORY;
+        result->has_limits = true;
+        result->limits = outcome->limits;
 }
 
 static void take_output(const struct sr_capture *capture, struct sr_run_result *result)
@@ -80,7 +89,9 @@ static void take_output(const struct sr_capture *capture, struct sr_run_result *
         set_text(&result->err, &result->err_length, text, length);
         result->out_total = capture->out.total;
         result->err_total = capture->err.total;
-        result->hit_output = result->out_truncated || result->err_truncated || capture->over_the_limit;
+        // A compiler's too.
+        if (result->out_truncated || result->err_truncated || capture->over_the_limit)
+                result->hit_output = true;
 }
 
 // A fault of ours: what the program wrote so far stays, and our sentence follows on its stderr.
@@ -115,6 +126,7 @@ static void judge(const struct sr_capture *capture, struct sr_run_result *result
                 result->reason = SR_REASON_TIMEOUT;
         } else if (capture->outcome.end == SR_SANDBOX_KILLED) {
                 result->reason = capture->over_the_limit ? SR_REASON_OUTPUT_LIMIT : SR_REASON_CANCELLED;
+                result->signal = capture->over_the_limit ? SIGKILL : 0;
                 result->has_exit_code = capture->over_the_limit;
                 result->exit_code = 128 + SIGKILL;
         } else if (capture->outcome.end == SR_SANDBOX_MEMORY) {
@@ -162,6 +174,35 @@ static void keep_compiler_output(const struct sr_capture *capture, struct sr_run
                         sr_capture_text(&capture->err, &result->compiler_output_length, &truncated);
 }
 
+// A compiler that was ended says nothing of it, and neither status nor reason say which stage it was.
+static void explain_compile_end(const struct sr_run_plan *plan, const struct sr_config *config,
+                                struct sr_run_result *result)
+{
+        const struct sr_config_stage *given = &plan->compile_limits, *own = &plan->language->compile_limits;
+        _cleanup_free_ char *size = NULL, *line = NULL;
+
+        switch (result->reason) {
+        case SR_REASON_TIMEOUT:
+                line = sr_asprintf("The compile stage timed out after %g seconds (%s).\n",
+                                   (double)given->timeout_us / 1e6,
+                                   own->timeout_us != 0 ? "limits of its language" : "compile.timeout");
+                break;
+        case SR_REASON_MEMORY_LIMIT:
+                size = sr_size_exact(given->memory_bytes);
+                line = sr_asprintf("The compile stage ran out of memory: it may have %s (%s).\n", size,
+                                   own->memory_bytes != 0 ? "limits of its language" : "compile.memory");
+                break;
+        case SR_REASON_OUTPUT_LIMIT:
+                size = sr_size_exact(config->output_kill_bytes);
+                line = sr_asprintf("The compile stage was ended: it wrote more than %s (output.kill).\n",
+                                   size);
+                break;
+        default:
+                return;
+        }
+        prepend_stderr(result, line);
+}
+
 // true when the program may run now.
 static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
                     const struct sr_run_plan *plan, struct sr_capture_options options,
@@ -176,7 +217,7 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
 
         options.stdin_fd = -1;
         options.output = NULL;
-        fill_spec(plan, &config->compile, config->inodes, true, &spec);
+        fill_spec(plan, config->inodes, true, &spec);
         if (sr_capture_run(sandbox, &spec, &options, &capture, &error) < 0) {
                 sr_error_prefix(&error, 0, "compiling");
                 take_output(&capture, result);
@@ -184,7 +225,7 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
                 sr_capture_clear(&capture);
                 return false;
         }
-        add_stage(result, "compile", &capture);
+        add_stage(result, "compile", &plan->compile_limits, &capture);
         take_output(&capture, result);
         judge(&capture, result);
         if (result->status == SR_RUN_SUCCESS) {
@@ -192,15 +233,11 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
                 if (output != NULL && capture.err.kept.len > 0)
                         output(options.output_context, 2, capture.err.kept.data, capture.err.kept.len);
         } else {
-                if (result->status == SR_RUN_TIMEOUT) {
-                        _cleanup_free_ char *line =
-                                sr_asprintf("The compile stage timed out after %g seconds.\n",
-                                            (double)config->compile.timeout_us / 1e6);
-
-                        prepend_stderr(result, line);
-                } else if (result->reason == SR_REASON_EXIT || result->reason == SR_REASON_SIGNAL) {
+                // Whatever else ended it, it was not the compiler's verdict.
+                if (result->reason == SR_REASON_EXIT || result->reason == SR_REASON_SIGNAL)
                         result->status = SR_RUN_COMPILE_ERROR;
-                }
+                else
+                        explain_compile_end(plan, config, result);
         }
         sr_capture_clear(&capture);
         return result->status == SR_RUN_SUCCESS;
@@ -213,12 +250,12 @@ static void run(struct sr_sandbox *sandbox, const struct sr_config *config, cons
         struct sr_sandbox_spec spec;
         struct sr_capture capture;
 
-        fill_spec(plan, &config->run, config->inodes, false, &spec);
+        fill_spec(plan, config->inodes, false, &spec);
         if (sr_capture_run(sandbox, &spec, options, &capture, &error) < 0) {
                 take_output(&capture, result);
                 judge_internal(result, sr_error_message(error));
         } else {
-                add_stage(result, "run", &capture);
+                add_stage(result, "run", &plan->run_limits, &capture);
                 take_output(&capture, result);
                 judge(&capture, result);
         }
@@ -244,12 +281,17 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
         bool compiled = plan->language->compile != NULL;
 
         sr_run_list_enter(plan->entry, compiled ? SR_RUN_COMPILES : SR_RUN_RUNS,
-                          compiled ? config->compile.timeout_us : plan->timeout_us);
+                          compiled ? plan->compile_limits.timeout_us : plan->run_limits.timeout_us);
 
         int r = sr_sandbox_open(runner->spawner, &sandbox, &error);
 
+        // The spawner may be another than when the request was checked.
+        if (r == 0 && sr_run_check_strict(runner, &error) < 0) {
+                sr_run_refuse(result, SR_REASON_REFUSED, error);
+                return;
+        }
         if (r == 0)
-                r = sr_sandbox_make_scratch(sandbox, config->run.scratch_bytes, config->inodes, &error);
+                r = sr_sandbox_make_scratch(sandbox, plan->run_limits.scratch_bytes, config->inodes, &error);
         if (r == 0)
                 r = sr_sandbox_write_file(sandbox, plan->language->source, request->code,
                                           request->code_length, &error);
@@ -260,7 +302,7 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
         if (compiled) {
                 if (!compile(sandbox, config, plan, options, result))
                         return;
-                sr_run_list_enter(plan->entry, SR_RUN_RUNS, plan->timeout_us);
+                sr_run_list_enter(plan->entry, SR_RUN_RUNS, plan->run_limits.timeout_us);
         }
         run(sandbox, config, plan, &options, result);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "run/limits.h"
 #include "run/runner.h"
 
 #define STORE_WAIT_MS  5000
@@ -41,8 +42,7 @@ static int refuse_language(const struct sr_runner *runner, const char *name, str
 }
 
 int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,
-                    const struct sr_language **ret_language, uint64_t *ret_timeout_us,
-                    struct sr_error **error)
+                    struct sr_run_plan *plan, struct sr_error **error)
 {
         const struct sr_config *config = runner->config;
         const struct sr_language *language = sr_language_find(runner->languages, request->language);
@@ -61,9 +61,19 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
                 return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE,
                                     "timeout_seconds is %lld; it must be from 1 to %u.", (long long)timeout,
                                     config->max_timeout_s);
-        *ret_language = language;
-        *ret_timeout_us = (uint64_t)timeout * 1000000u;
-        return 0;
+        plan->language = language;
+        return sr_run_limits(config, language, request, &plan->compile_limits, &plan->run_limits, error);
+}
+
+int sr_run_check_strict(const struct sr_runner *runner, struct sr_error **error)
+{
+        _cleanup_free_ char *why = NULL;
+        struct sr_limits limits;
+
+        if (!runner->config->strict_limits)
+                return 0;
+        sr_spawner_limits(runner->spawner, &limits, &why);
+        return sr_run_limits_strict(&limits, why, error);
 }
 
 // Waits while the store is being cleaned, but not for ever and not for a run that is to end.

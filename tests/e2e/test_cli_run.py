@@ -96,8 +96,8 @@ def test_warnings_of_a_compiler_are_not_output(runner):
 def test_running_out_of_time_is_124_and_said(as_each):
     began = time.monotonic()
     done = as_each.run("run", "-l", "python", "-t", "1", "-c", "print('before', flush=True)\nwhile True: pass")
-    assert done.code == 124 and done.out == "before\n", repr(done)
-    assert done.err == "sandbox-runner: the program was ended: it took longer than 1 second\n", repr(done)
+    assert done.code == 124, repr(done)
+    one_sentence(done, "it took longer than 1 second", "-t", "run.max_timeout", out="before\n")
     assert time.monotonic() - began < 6
 
 
@@ -269,6 +269,8 @@ def test_json_of_what_never_reaches_the_runner(runner, args, language, words):
     for word in words:
         assert word in result["stderr"], result
     usual = runner.run("run", "--json", "-l", "python", "-c", " ").json()
+    assert usual["limits"] and result["limits"] is None  # nobody was asked what holds them
+    usual["limits"] = None
     assert result | {"stderr": ""} == usual | {"stderr": "", "language": language}
 
 

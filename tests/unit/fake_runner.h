@@ -226,7 +226,10 @@ static char fake_texts[][20] = {"cpp",    "C++17, GCC 14", "gcc:14",
                                 "python", "Python 3.12",   "python:3.12-slim"};
 static const struct sr_language fake_languages[] = {
         {.name = fake_texts[0], .description = fake_texts[1], .image = fake_texts[2]},
-        {.name = fake_texts[3], .description = fake_texts[4], .image = fake_texts[5]},
+        {.name = fake_texts[3],
+         .description = fake_texts[4],
+         .image = fake_texts[5],
+         .run_limits = {.memory_bytes = 512 << 20, .cpu_millis = 1000}},
 };
 
 const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner)

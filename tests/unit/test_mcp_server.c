@@ -408,14 +408,18 @@ static void tools_list_says_what_each_takes_and_gives(void **state)
         assert_int_equal(cJSON_GetArraySize(sr_json_member(input, "required")), 2);
         assert_int_equal(sr_json_member(timeout, "default")->valueint, 10);
         assert_int_equal(sr_json_member(timeout, "maximum")->valueint, 30);
-        for (size_t i = 0; i < 7; i++) {
-                static const char *const facts[] = {"cpp (C++17, GCC 14)",
-                                                    "python (Python 3.12)",
-                                                    "50 KiB of code",
-                                                    "64 processes and threads",
-                                                    "/scratch (64 MiB)",
-                                                    "100 KiB",
-                                                    "at most, "};
+        for (size_t i = 0; i < 10; i++) {
+                static const char *const facts[] = {
+                        "cpp (C++17, GCC 14)",
+                        "python (Python 3.12)",
+                        "50 KiB of code",
+                        "256 MiB of memory, 0.5 processors, 64 processes and threads",
+                        "; python: 512 MiB of memory, 1 processor.",
+                        "memory_limit (exit_code 137)",
+                        "limits_hit",
+                        "/scratch (64 MiB)",
+                        "100 KiB",
+                        "at most, "};
 
                 if (strstr(description, facts[i]) == NULL)
                         fail_msg("\"%s\" is not in: %s", facts[i], description);
