@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/facts.h"
 #include "cli/text.h"
 #include "history/history.h"
 
@@ -197,11 +198,11 @@ static void print_record(const struct sr_history_record *record, struct sr_buf *
                 sr_text_table_add(&table, NULL);
         sr_text_table_add(&table, "duration");
         sr_text_table_addf(&table, "%.2f ms", record->duration_ms);
-        sr_text_table_add(&table, "output");
-        sr_text_table_addf(&table, "%lld bytes on stdout, %lld on stderr", (long long)record->stdout_size,
+        sr_text_table_add(&table, "output kept");
+        sr_text_table_addf(&table, "%lld bytes of stdout, %lld of stderr", (long long)record->stdout_size,
                            (long long)record->stderr_size);
-        sr_text_table_add(&table, "facts");
-        sr_text_table_add(&table, record->facts);
+        if (record->facts != NULL)
+                sr_facts_add(&table, record->facts);
         sr_text_table_print(&table, out);
         sr_buf_append_char(out, '\n');
         sr_text_append_block(out, record->code, record->code_length);

@@ -210,6 +210,9 @@ def test_history_lists_shows_and_prunes(runner):
     assert shown["facts"]["reason"] == "exit" and shown["facts"]["image"]
     text = runner.run("history", "show", listed[1]["id"]).out
     assert text.endswith("\n\nprint('two')\nraise SystemExit(2)\n")
+    lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
+    assert lines["ended by"] == "exit" and lines["written to stdout"] == "4 bytes" and "{" not in text, text
+    assert re.fullmatch(r"memory \w+, cpu \w+, pids \w+", lines["limits held by"]), text
     assert "\x1b" not in runner.run("history", "show", listed[0]["id"]).out
 
     assert runner.run("history", "prune", "--older-than", "1").out == "Deleted 0 runs.\n"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "cli/facts.h"
 #include "cli/options.h"
 #include "cli/text.h"
 
@@ -134,6 +135,62 @@ static void test_integers_are_strict(void **state)
         assert_int_equal(value, -7);
 }
 
+static void test_limits_are_those_of_the_tunables(void **state)
+{
+        static const struct {
+                const char *tunable, *text;
+                uint64_t value; // 0: refused
+                const char *words;
+        } cases[] = {
+                {"run.memory", "256m", 256 << 20, NULL},
+                {"run.memory", "1g", 1 << 30, NULL},
+                {"run.memory", "1", 1, NULL}, // the runner refuses it
+                {"run.memory", "0", 0, "--x must be at least 8M, not 0"},
+                {"run.memory", "", 0, "--x: \"\" is not a size"},
+                {"run.cpus", "0.5", 500, NULL},
+                {"run.cpus", "0.00", 0, "--x must be at least 0.01, not 0.00"},
+                {"run.cpus", "-1", 0, "--x: \"-1\" is not a number of processors"},
+                {"run.pids", "64", 64, NULL},
+                {"run.pids", "1k", 0, "--x: \"1k\" is not a whole number"},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                _cleanup_error_ struct sr_error *error = NULL;
+                uint64_t value = 77;
+                int r = sr_option_limit("--x", cases[i].tunable, cases[i].text, &value, &error);
+
+                print_message("%s %s\n", cases[i].tunable, cases[i].text);
+                assert_int_equal(r < 0, cases[i].value == 0);
+                assert_int_equal(value, r < 0 ? 77 : cases[i].value);
+                if (r < 0)
+                        assert_non_null(strstr(sr_error_message(error), cases[i].words));
+        }
+}
+
+static void test_facts_are_for_people(void **state)
+{
+        _cleanup_table_ struct sr_text_table table = {.columns = 2};
+        _cleanup_buf_ struct sr_buf out = {0};
+
+        (void)state;
+        sr_facts_add(&table, "{\"reason\":\"memory_limit\",\"signal\":9,\"limits_hit\":[\"memory\",\"tmp\"],"
+                             "\"limits\":{\"memory\":\"cgroup2\",\"cpu\":\"none\"},\"image\":null,"
+                             "\"stdout_bytes\":1,\"cpu_ms\":12.345,\"peak_memory_bytes\":268435456,"
+                             "\"later\":[{\"a\":1}],\"other\":\"\\u001b[2J\"}");
+        sr_text_table_print(&table, &out);
+        assert_string_equal(out.data, "ended by           memory_limit\n"
+                                      "signal             9 (Killed)\n"
+                                      "limits hit         memory, tmp\n"
+                                      "limits held by     memory cgroup2, cpu none\n"
+                                      "image              -\n"
+                                      "written to stdout  1 byte\n"
+                                      "processor time     12.35 ms\n"
+                                      "peak memory        256 MiB\n"
+                                      "later              {\"a\":1}\n"
+                                      "other              \\x1b[2J\n");
+}
+
 static void test_help_has_every_option(void **state)
 {
         _cleanup_buf_ struct sr_buf out = {0};
@@ -186,6 +243,8 @@ int main(void)
                 cmocka_unit_test(test_words_may_stand_anywhere),
                 cmocka_unit_test(test_mistakes_name_the_argument),
                 cmocka_unit_test(test_integers_are_strict),
+                cmocka_unit_test(test_limits_are_those_of_the_tunables),
+                cmocka_unit_test(test_facts_are_for_people),
                 cmocka_unit_test(test_help_has_every_option),
                 cmocka_unit_test(test_what_strangers_wrote_cannot_drive_the_terminal),
                 cmocka_unit_test(test_columns_line_up),
