@@ -68,6 +68,7 @@ static void plan_mounts(struct sr_plan *plan, const struct sr_wire_stage *stage)
         INIT(.kind = SR_STEP_ATTACH_TMPFS, .path = "dev/shm", .fd = SR_PLAN_FD_SHM);
         INIT(.kind = SR_STEP_ATTACH_TMPFS, .path = "tmp", .fd = SR_PLAN_FD_TMP);
         INIT(.kind = SR_STEP_PROC, .path = "proc", .number = MS_NOSUID | MS_NODEV | MS_NOEXEC);
+        INIT(.kind = SR_STEP_SETTINGS, .path = "proc/sys", .fd = SR_PLAN_FD_SETTINGS);
         for (size_t i = 0; i < sizeof(read_only) / sizeof(*read_only); i++)
                 INIT(.kind = SR_STEP_READ_ONLY, .path = read_only[i]);
         for (size_t i = 0; i < sizeof(masked) / sizeof(*masked); i++)
@@ -86,6 +87,8 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
         SNIPPET(.kind = SR_STEP_IDS, .value = input->parent_id);
         SNIPPET(.kind = SR_STEP_USER_NAMESPACE,
                 .options = text(plan, "%u %u 1\n", SR_PLAN_ID, input->parent_id));
+        SNIPPET(.kind = SR_STEP_NO_NAMESPACES, .path = "user/max_user_namespaces", .options = "0",
+                .fd = SR_PLAN_FD_SETTINGS);
         SNIPPET(.kind = SR_STEP_DIRECTORY, .path = stage->in_scratch ? "/scratch" : "/tmp");
         for (size_t i = 0; i < sizeof(fixed_limits) / sizeof(*fixed_limits); i++)
                 SNIPPET(.kind = SR_STEP_RLIMIT, .number = fixed_limits[i].resource,
@@ -97,6 +100,8 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
                 .value = stage->processes + (input->pids_by_cgroup ? 1u : 0u));
         SNIPPET(.kind = SR_STEP_CAPABILITIES);
         SNIPPET(.kind = SR_STEP_NO_NEW_PRIVILEGES);
+        SNIPPET(.kind = SR_STEP_LANDLOCK, .number = stage->scratch == SR_WIRE_SCRATCH_WRITE,
+                .fd = stage->descriptors & SR_WIRE_HAS_DIRECTORY ? SR_PLAN_FD_DIRECTORY : 0);
         SNIPPET(.kind = SR_STEP_CLOSE, .number = (stage->descriptors & SR_WIRE_HAS_DIRECTORY) != 0);
         SNIPPET(.kind = SR_STEP_FILTER, .number = input->watched);
         SNIPPET(.kind = SR_STEP_EXEC,

@@ -17,6 +17,7 @@ enum {
         SR_PLAN_FD_DIRECTORY = 3, // only with SR_WIRE_HAS_DIRECTORY
         SR_PLAN_FD_PROGRAM,       // only with SR_WIRE_HAS_PROGRAM
         SR_PLAN_FD_REPORT,
+        SR_PLAN_FD_SETTINGS, // /proc/sys as it is beneath its cover
         SR_PLAN_FD_ROOT,
         SR_PLAN_FD_SCRATCH,
         SR_PLAN_FD_TMP,

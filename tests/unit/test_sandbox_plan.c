@@ -58,13 +58,20 @@ static void nothing_is_mounted_after_the_pivot(void **state)
         // A part of /proc can be covered only once /proc is there.
         assert_true(position(plan.init, plan.init_count, SR_STEP_PROC) <
                     position(plan.init, plan.init_count, SR_STEP_MASK));
+        // What lies under a cover can be kept only before it is on.
+        assert_true(position(plan.init, plan.init_count, SR_STEP_PROC) <
+                    position(plan.init, plan.init_count, SR_STEP_SETTINGS));
+        assert_true(position(plan.init, plan.init_count, SR_STEP_SETTINGS) <
+                    position(plan.init, plan.init_count, SR_STEP_READ_ONLY));
 }
 
 static void privileges_go_before_the_filter_and_the_filter_before_exec(void **state)
 {
         static const enum sr_step_kind order[] = {
-                SR_STEP_SESSION,           SR_STEP_IDS,    SR_STEP_USER_NAMESPACE, SR_STEP_CAPABILITIES,
-                SR_STEP_NO_NEW_PRIVILEGES, SR_STEP_FILTER, SR_STEP_EXEC,
+                SR_STEP_SESSION,       SR_STEP_IDS,          SR_STEP_USER_NAMESPACE,
+                SR_STEP_NO_NAMESPACES, SR_STEP_CAPABILITIES, SR_STEP_NO_NEW_PRIVILEGES,
+                SR_STEP_LANDLOCK,      SR_STEP_CLOSE,        SR_STEP_FILTER,
+                SR_STEP_EXEC,
         };
         struct sr_plan plan;
         int last = -1;
@@ -79,6 +86,27 @@ static void privileges_go_before_the_filter_and_the_filter_before_exec(void **st
         }
         assert_int_equal(plan.snippet[plan.snippet_count - 1].kind, SR_STEP_EXEC);
         assert_int_equal(plan.snippet[plan.snippet_count - 2].kind, SR_STEP_FILTER);
+}
+
+static void the_second_wall_is_open_for_what_the_stage_has(void **state)
+{
+        struct sr_wire_stage stage = largest;
+        struct sr_plan plan;
+
+        (void)state;
+        for (unsigned scratch = SR_WIRE_SCRATCH_NONE; scratch <= SR_WIRE_SCRATCH_WRITE; scratch++) {
+                for (unsigned directory = 0; directory < 2; directory++) {
+                        stage.scratch = scratch;
+                        stage.descriptors = directory ? SR_WIRE_HAS_DIRECTORY : 0;
+                        sr_plan_build(&(struct sr_plan_input){.stage = &stage}, &plan);
+
+                        int at = position(plan.snippet, plan.snippet_count, SR_STEP_LANDLOCK);
+
+                        assert_true(at >= 0);
+                        assert_int_equal(plan.snippet[at].number, scratch == SR_WIRE_SCRATCH_WRITE);
+                        assert_int_equal(plan.snippet[at].fd, directory ? SR_PLAN_FD_DIRECTORY : 0);
+                }
+        }
 }
 
 static void a_stage_without_scratch_does_not_mount_it(void **state)
@@ -141,6 +169,7 @@ int main(void)
                 cmocka_unit_test(the_largest_plan_fits),
                 cmocka_unit_test(nothing_is_mounted_after_the_pivot),
                 cmocka_unit_test(privileges_go_before_the_filter_and_the_filter_before_exec),
+                cmocka_unit_test(the_second_wall_is_open_for_what_the_stage_has),
                 cmocka_unit_test(a_stage_without_scratch_does_not_mount_it),
                 cmocka_unit_test(limits_of_the_request_reach_the_program),
                 cmocka_unit_test(every_step_has_a_name),

@@ -101,6 +101,7 @@ UNDER_INIT_FILTER static int snippet_main(void *argument)
 // nothing.
 static int drop_privileges(const struct sr_launch *launch)
 {
+        close(SR_PLAN_FD_SETTINGS); // the snippet's process has used its own copy
         // First of all undumpable again: the snippet's process had to be otherwise, and shared this memory.
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0) < 0 ||
             prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || cap_set_proc(launch->no_capabilities) < 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/spawner/wall.h"
 #include "sandbox_filters.h"
 #include "sys/syscalls.h"
 
@@ -77,6 +78,19 @@ static int make_read_only(const char *path)
         return check(sr_sys_mount_setattr(AT_FDCWD, path, 0, &attributes));
 }
 
+// Keeps /proc/sys for the snippet's process, which has settings of its own to make in its user namespace:
+// from here they can be written after the cover is on.
+static int keep_settings(const char *path, int number)
+{
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return -errno;
+        if (fd == number)
+                return fd = -1, 0;
+        return dup3(fd, number, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
 // pivot_root(".", ".") stacks the old root over the new one at the same place; detaching it leaves the new
 // one (man 2 pivot_root, NOTES).
 static int pivot(void)
@@ -108,6 +122,8 @@ int sr_step_run_init(const struct sr_launch *launch, const struct sr_step *step)
                 return attach(step->fd, step->path);
         case SR_STEP_PROC:
                 return check(mount("proc", step->path, "proc", step->number, NULL));
+        case SR_STEP_SETTINGS:
+                return keep_settings(step->path, step->fd);
         case SR_STEP_MASK:
                 return mask(step->path);
         case SR_STEP_READ_ONLY:
@@ -137,9 +153,9 @@ static int change_ids(uint32_t id)
         return check(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
 }
 
-static int write_file(const char *path, const char *text)
+static int write_file(int directory, const char *path, const char *text)
 {
-        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+        _cleanup_close_ int fd = openat(directory, path, O_WRONLY | O_CLOEXEC);
 
         if (fd < 0)
                 return -errno;
@@ -154,12 +170,12 @@ static int enter_user_namespace(const char *map)
         if (syscall(SYS_unshare, CLONE_NEWUSER) < 0)
                 return -errno;
 
-        int r = write_file("/proc/self/setgroups", "deny");
+        int r = write_file(AT_FDCWD, "/proc/self/setgroups", "deny");
 
         if (r == 0)
-                r = write_file("/proc/self/uid_map", map);
+                r = write_file(AT_FDCWD, "/proc/self/uid_map", map);
         if (r == 0)
-                r = write_file("/proc/self/gid_map", map);
+                r = write_file(AT_FDCWD, "/proc/self/gid_map", map);
         return r;
 }
 
@@ -189,7 +205,7 @@ static int close_descriptors(bool keep_directory)
 {
         if (!keep_directory && sr_sys_close_range(SR_PLAN_FD_DIRECTORY, SR_PLAN_FD_DIRECTORY, 0) < 0)
                 return -errno;
-        return check(sr_sys_close_range(SR_PLAN_FD_ROOT, ~0u, 0));
+        return check(sr_sys_close_range(SR_PLAN_FD_SETTINGS, ~0u, 0));
 }
 
 // execvp(3) without its allocation: a name without a slash is tried in each directory of PATH.
@@ -249,6 +265,9 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
                 return change_ids((uint32_t)step->value);
         case SR_STEP_USER_NAMESPACE:
                 return enter_user_namespace(step->options);
+        case SR_STEP_NO_NAMESPACES:
+                // The limit is looked up in the user namespace of who opens the file: the program's own.
+                return write_file(step->fd, step->path, step->options);
         case SR_STEP_DIRECTORY:
                 return check(chdir(step->path));
         case SR_STEP_RLIMIT:
@@ -257,6 +276,8 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
                 return drop_capabilities(launch);
         case SR_STEP_NO_NEW_PRIVILEGES:
                 return check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+        case SR_STEP_LANDLOCK:
+                return sr_wall_raise(step->number != 0, step->fd);
         case SR_STEP_CLOSE:
                 return close_descriptors(step->number != 0);
         case SR_STEP_FILTER:
