@@ -65,7 +65,7 @@ static void raw(struct trial *trial)
         expect(trial, "IPv6", socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), WALL);
         expect(trial, "whole packets", socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW), WALL);
         expect(trial, "obsolete packet", socket(AF_INET, SOCK_PACKET | SOCK_CLOEXEC, 0x0300),
-               ERRORS(EPERM, ENOSYS, EACCES, EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT));
+               ERRORS(EPERM, ENOSYS, EACCES, EAFNOSUPPORT, EPROTONOSUPPORT, EINVAL, ESOCKTNOSUPPORT));
 }
 
 // Each of these is a module that a request loads.
