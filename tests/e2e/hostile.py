@@ -1,6 +1,5 @@
 """Snippets that behave badly on purpose, for the suites that look at what is left behind.
 
-Memory is not bounded by the kernel everywhere yet, so nothing here allocates without an end of its own.
 Each entry: name → (code, statuses it may end with, timeout in seconds).
 """
 
@@ -182,7 +181,34 @@ if os.fork() == 0:
     time.sleep(600)
 """
 
+HOG = """
+held = []
+while True:
+    held.append(bytearray(1 << 22))
+"""
+
+HOGS = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        held = bytearray(100 << 20)
+        time.sleep(600)
+time.sleep(600)
+"""
+
+SHARED_HOG = """
+import mmap, os
+held = mmap.mmap(-1, 1 << 30)
+if os.fork() == 0:
+    os.setsid()
+for at in range(0, 1 << 30, 4096):
+    held[at] = 1
+"""
+
 HOSTILE = {
+    "hog": (HOG, ("error",), 10),
+    "hogs": (HOGS, ("error",), 10),
+    "shared-hog": (SHARED_HOG, ("error",), 10),
     "storm": (STORM, ENDS, 5),
     "tree-storm": (TREE_STORM, ENDS, 10),
     "daemon": (DAEMON, ("success",), 5),
