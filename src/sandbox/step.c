@@ -88,7 +88,9 @@ const char *sr_step_advice(unsigned kind, int errnum)
                 return "";
         case SR_STEP_LEAF:
                 if (errnum == ENOENT || errnum == ENODEV)
-                        return "somebody removed the cgroup subtree this server had made, or switched its "
+                        return "the kernel does not account swap (boot it with swapaccount=1, or without "
+                               "swap), or "
+                               "somebody removed the cgroup subtree this server had made, or switched its "
                                "controllers off; start the server again";
                 if (errnum == EAGAIN || errnum == ENOSPC)
                         return "a limit on the number of cgroups is reached (cgroup.max.descendants)";

@@ -18,14 +18,13 @@ const struct sr_filter_family sr_filter_families[] = {
          "fsync ftruncate lseek pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readahead readv "
          "sendfile "
          "splice sync_file_range tee vmsplice write writev"},
-        {SR_FILTER_ALLOWED, "memory with a descriptor, which a control group accounts", "memfd_create"},
         {SR_FILTER_ALLOWED, "waiting and events",
          "epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 pause "
          "pipe "
          "pipe2 poll ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime "
          "timerfd_settime"},
-        {SR_FILTER_ALLOWED, "the caller's memory; RLIMIT_MEMLOCK is 0",
-         "brk get_mempolicy madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall mmap mprotect "
+        {SR_FILTER_ALLOWED, "the caller's memory; RLIMIT_MEMLOCK is 0 (mmap and memfd_create have rules)",
+         "brk get_mempolicy madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall mprotect "
          "mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect remap_file_pages"},
         {SR_FILTER_ALLOWED, "processes and threads of the sandbox's pid namespace (clone has a rule)",
          "arch_prctl execve execveat exit exit_group fork futex futex_requeue futex_wait futex_waitv "
@@ -53,9 +52,10 @@ const struct sr_filter_family sr_filter_families[] = {
          "have rules)",
          "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg recvmsg "
          "sendmmsg sendmsg sendto setsockopt shutdown"},
-        {SR_FILTER_ALLOWED, "System V and POSIX IPC, inside an ipc namespace of the sandbox's own",
+        {SR_FILTER_ALLOWED,
+         "System V and POSIX IPC, inside an ipc namespace of the sandbox's own (shmget has a rule)",
          "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd "
-         "semctl semget semop semtimedop shmat shmctl shmdt shmget"},
+         "semctl semget semop semtimedop shmat shmctl shmdt"},
         {SR_FILTER_ALLOWED, "programs may fence themselves in further",
          "landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp"},
 

@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -90,6 +91,10 @@ static const uint32_t unix_family[] = {AF_UNIX};
 // others (SCTP, DCCP, L2TP, SMC). A raw socket needs a capability, which the kernel itself says.
 static const uint32_t protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_RAW};
 
+// Pages that the host has set aside, for programs that need them: no limit of memory counts them.
+#define HUGE_PAGES_OF_MEMFD  0x4u   // MFD_HUGETLB, which needs newer headers than there may be
+#define HUGE_PAGES_OF_SHMGET 04000u // SHM_HUGETLB
+
 // init, the one process a program sees that is not of its own making.
 static const uint32_t init_pid[] = {1};
 static const uint32_t one_process[] = {PRIO_PROCESS};
@@ -108,6 +113,21 @@ const struct sr_filter_rule sr_filter_rules[SR_FILTER_RULES] = {
                 "clone",
                 "processes and threads, but no namespaces",
                 {{SR_FILTER_REFUSED, {ANY_BIT(0, NEW_NAMESPACES)}}, OTHERWISE(SR_FILTER_ALLOWED)},
+        },
+        {
+                "mmap",
+                "no pages of the host's huge ones, which memory limits do not count",
+                {{SR_FILTER_ERRNO(ENOMEM), {ANY_BIT(3, MAP_HUGETLB)}}, OTHERWISE(SR_FILTER_ALLOWED)},
+        },
+        {
+                "memfd_create",
+                "the same",
+                {{SR_FILTER_ERRNO(ENOMEM), {ANY_BIT(1, HUGE_PAGES_OF_MEMFD)}}, OTHERWISE(SR_FILTER_ALLOWED)},
+        },
+        {
+                "shmget",
+                "the same",
+                {{SR_FILTER_ERRNO(ENOMEM), {ANY_BIT(2, HUGE_PAGES_OF_SHMGET)}}, OTHERWISE(SR_FILTER_ALLOWED)},
         },
         {
                 "ioctl",

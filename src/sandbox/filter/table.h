@@ -69,7 +69,7 @@ struct sr_filter_profile {
 
 extern const struct sr_filter_family sr_filter_families[];
 extern const size_t sr_filter_family_count;
-#define SR_FILTER_RULES 9
+#define SR_FILTER_RULES 12
 extern const struct sr_filter_rule sr_filter_rules[SR_FILTER_RULES];
 
 #define SR_FILTER_PROFILES 3

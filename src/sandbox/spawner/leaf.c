@@ -90,6 +90,17 @@ static uint64_t quota_us(const struct sr_wire_stage *stage)
         return quota > CPU_QUOTA_MIN_US ? quota : CPU_QUOTA_MIN_US;
 }
 
+// Whether the host swaps at all: /proc/swaps then has a line below its heading. When in doubt, yes.
+static bool host_swaps(void)
+{
+        char text[FILE_MAX];
+
+        read_text(AT_FDCWD, "/proc/swaps", text);
+        const char *end = strchr(text, '\n');
+
+        return end == NULL || end[1] != '\0';
+}
+
 // Documentation/admin-guide/cgroup-v2.rst. A kernel without swap accounting has no memory.swap.max; where
 // there is swap, the limit would then not be one.
 static int limit_version_2(int directory, const struct sr_wire_hierarchy *hierarchy,
@@ -100,8 +111,11 @@ static int limit_version_2(int directory, const struct sr_wire_hierarchy *hierar
 
         if (holds(hierarchy, SR_CONTROLLER_MEMORY) && stage->memory_bytes > 0) {
                 r = write_number(directory, "memory.max", stage->memory_bytes);
-                if (r == 0)
+                if (r == 0) {
                         r = write_number(directory, "memory.swap.max", 0);
+                        if (r == -ENOENT && !host_swaps())
+                                r = 0;
+                }
                 if (r == 0)
                         r = write_number(directory, "memory.oom.group", 1);
         }
@@ -138,12 +152,11 @@ static int limit_version_1(int directory, const struct sr_wire_hierarchy *hierar
 
         if (holds(hierarchy, SR_CONTROLLER_MEMORY) && stage->memory_bytes > 0) {
                 r = write_number(directory, "memory.limit_in_bytes", stage->memory_bytes);
-                // Memory and swap together; a kernel without swap accounting lacks it, and is told to swap
-                // nothing of this leaf instead.
+                // Memory and swap together; a kernel without swap accounting lacks it.
                 if (r == 0)
                         r = write_number(directory, "memory.memsw.limit_in_bytes", stage->memory_bytes);
-                if (r == -ENOENT)
-                        r = write_number(directory, "memory.swappiness", 0);
+                if (r == -ENOENT && !host_swaps())
+                        r = 0;
                 if (r == 0)
                         r = watch_memory(directory, ret_event);
         }
