@@ -45,6 +45,7 @@ static void fill_spec(const struct sr_run_plan *plan, uint32_t inodes, bool comp
         };
 }
 
+// After judge(): the stage ended as the run does, unless another stage follows.
 static void add_stage(struct sr_run_result *result, const char *name, const struct sr_config_stage *given,
                       const struct sr_capture *capture)
 {
@@ -56,17 +57,13 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 .launch_ms = (double)outcome->launch_ns / 1e6,
                 .wall_ms = (double)outcome->wall_ns / 1e6,
                 .given = *given,
+                .has_exit_code = result->has_exit_code,
+                .exit_code = result->exit_code,
         };
         if (outcome->has_usage) {
                 stage->has_usage = true;
                 stage->cpu_ms = (double)outcome->cpu_us / 1e3;
                 stage->peak_memory_bytes = (int64_t)outcome->peak_bytes;
-        }
-        if (outcome->end == SR_SANDBOX_EXITED) {
-                int status = outcome->wait_status;
-
-                stage->has_exit_code = true;
-                stage->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         }
         result->has_usage = stage->has_usage && (result->has_usage || result->stage_count == 1);
         result->cpu_ms += stage->cpu_ms;
@@ -225,9 +222,9 @@ static bool compile(struct sr_sandbox *sandbox, const struct sr_config *config,
                 sr_capture_clear(&capture);
                 return false;
         }
-        add_stage(result, "compile", &plan->compile_limits, &capture);
         take_output(&capture, result);
         judge(&capture, result);
+        add_stage(result, "compile", &plan->compile_limits, &capture);
         if (result->status == SR_RUN_SUCCESS) {
                 keep_compiler_output(&capture, result);
                 if (output != NULL && capture.err.kept.len > 0)
@@ -255,9 +252,9 @@ static void run(struct sr_sandbox *sandbox, const struct sr_config *config, cons
                 take_output(&capture, result);
                 judge_internal(result, sr_error_message(error));
         } else {
-                add_stage(result, "run", &plan->run_limits, &capture);
                 take_output(&capture, result);
                 judge(&capture, result);
+                add_stage(result, "run", &plan->run_limits, &capture);
         }
         sr_capture_clear(&capture);
 }
