@@ -5,40 +5,34 @@
 const struct sr_filter_family sr_filter_families[] = {
         {SR_FILTER_ALLOWED, "files by name: the mount namespace decides which there are",
          "access chdir chmod chown creat faccessat faccessat2 fchdir fchmod fchmodat fchmodat2 fchown "
-         "fchownat "
-         "futimesat getcwd getdents getdents64 lchown link linkat lstat mkdir mkdirat mknod mknodat "
-         "newfstatat "
-         "open openat openat2 readlink readlinkat rename renameat renameat2 rmdir stat statfs statx symlink "
-         "symlinkat truncate umask unlink unlinkat utime utimensat utimes"},
+         "fchownat futimesat getcwd getdents getdents64 lchown link linkat lstat mkdir mkdirat mknod "
+         "mknodat newfstatat open openat openat2 readlink readlinkat rename renameat renameat2 rmdir stat "
+         "statfs statx symlink symlinkat truncate umask unlink unlinkat utime utimensat utimes"},
         {SR_FILTER_ALLOWED, "attributes of files: those of a user; the others need a capability",
          "fgetxattr flistxattr fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr lremovexattr "
          "lsetxattr removexattr setxattr"},
         {SR_FILTER_ALLOWED, "the caller's descriptors (fcntl and ioctl have rules)",
          "close close_range copy_file_range dup dup2 dup3 fadvise64 fallocate fdatasync flock fstat fstatfs "
          "fsync ftruncate lseek pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readahead readv "
-         "sendfile "
-         "splice sync_file_range tee vmsplice write writev"},
+         "sendfile splice sync_file_range tee vmsplice write writev"},
         {SR_FILTER_ALLOWED, "waiting and events",
          "epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 pause "
-         "pipe "
-         "pipe2 poll ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime "
+         "pipe pipe2 poll ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime "
          "timerfd_settime"},
         {SR_FILTER_ALLOWED, "the caller's memory; RLIMIT_MEMLOCK is 0 (mmap and memfd_create have rules)",
-         "brk get_mempolicy madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall mprotect "
-         "mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect remap_file_pages"},
+         "brk madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall mprotect mremap mseal "
+         "msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect"},
         {SR_FILTER_ALLOWED, "processes and threads of the sandbox's pid namespace (clone has a rule)",
-         "arch_prctl execve execveat exit exit_group fork futex futex_requeue futex_wait futex_waitv "
-         "futex_wake get_robust_list get_thread_area getpgid getpgrp getpid getppid getsid gettid kill "
-         "pidfd_open pidfd_send_signal prctl restart_syscall rseq set_robust_list set_thread_area "
-         "set_tid_address setpgid setsid tgkill tkill vfork wait4 waitid waitpid"},
+         "arch_prctl execve execveat exit exit_group fork futex futex_waitv get_robust_list getpgid getpgrp "
+         "getpid getppid getsid gettid kill pidfd_open pidfd_send_signal prctl restart_syscall rseq "
+         "set_robust_list set_tid_address setpgid setsid tgkill tkill vfork wait4 waitid"},
         {SR_FILTER_ALLOWED, "signals",
          "rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend "
-         "rt_sigtimedwait rt_tgsigqueueinfo sigaltstack sigreturn"},
+         "rt_sigtimedwait rt_tgsigqueueinfo sigaltstack"},
         {SR_FILTER_ALLOWED, "scheduling, limits, usage (what sets those of a process by its id has rules)",
          "getcpu getpriority getrlimit getrusage ioprio_get sched_get_priority_max sched_get_priority_min "
          "sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval "
-         "sched_yield "
-         "setrlimit times"},
+         "sched_yield setrlimit times"},
         {SR_FILTER_ALLOWED, "time, which may be read and waited for",
          "alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time "
          "timer_create timer_delete timer_getoverrun timer_gettime timer_settime"},
@@ -52,10 +46,8 @@ const struct sr_filter_family sr_filter_families[] = {
          "have rules)",
          "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg recvmsg "
          "sendmmsg sendmsg sendto setsockopt shutdown"},
-        {SR_FILTER_ALLOWED,
-         "System V and POSIX IPC, inside an ipc namespace of the sandbox's own (shmget has a rule)",
-         "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd "
-         "semctl semget semop semtimedop shmat shmctl shmdt"},
+        {SR_FILTER_ALLOWED, "System V IPC, inside an ipc namespace of the sandbox's own (shmget has a rule)",
+         "msgctl msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl shmdt"},
         {SR_FILTER_ALLOWED, "programs may fence themselves in further",
          "landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp"},
 
@@ -88,14 +80,22 @@ const struct sr_filter_family sr_filter_families[] = {
          "inotify_add_watch inotify_init inotify_init1 inotify_rm_watch"},
         {SR_FILTER_ABSENT, "its requests are counted for the whole host; programs use threads instead",
          "io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit"},
+        {SR_FILTER_ABSENT, "RLIMIT_MSGQUEUE is 0, so that there are no queues",
+         "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink"},
+        {SR_FILTER_ABSENT,
+         "what it would tell of is refused; libraries take the machine for one without NUMA",
+         "get_mempolicy"},
         {SR_FILTER_ABSENT, "newer than the C libraries in use, each with an older way beside it",
-         "cachestat file_getattr file_setattr getxattrat listmount listxattrat lsm_get_self_attr "
-         "lsm_list_modules lsm_set_self_attr removexattrat setxattrat statmount"},
+         "cachestat file_getattr file_setattr futex_requeue futex_wait futex_wake getxattrat listmount "
+         "listxattrat lsm_get_self_attr lsm_list_modules lsm_set_self_attr removexattrat setxattrat "
+         "statmount"},
         {SR_FILTER_ABSENT, "probes of a tracer; the kernel lets its own trampolines past every filter",
          "uprobe uretprobe"},
-        {SR_FILTER_ABSENT, "of an earlier age: most kernels have lost them and nothing uses them",
-         "_sysctl afs_syscall create_module epoll_ctl_old epoll_wait_old get_kernel_syms getpmsg nfsservctl "
-         "putpmsg query_module security sysfs tuxcall uselib ustat vserver"},
+        {SR_FILTER_ABSENT,
+         "of an earlier age: most kernels have lost them, or only pretend, and nothing uses them",
+         "_sysctl afs_syscall create_module epoll_ctl_old epoll_wait_old get_kernel_syms get_thread_area "
+         "getpmsg nfsservctl putpmsg query_module remap_file_pages security set_thread_area sysfs tuxcall "
+         "uselib ustat vserver"},
 };
 const size_t sr_filter_family_count = sizeof(sr_filter_families) / sizeof(*sr_filter_families);
 
