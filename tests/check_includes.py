@@ -33,7 +33,8 @@ MAY_USE = {
     "run": BELOW_RUN | {"config"} | SUPPORT,
     "mcp": ABOVE_RUN,
     "http": ABOVE_RUN | {"mcp"},
-    "cli": ABOVE_RUN | {"mcp", "http"},
+    "control": {"run"} | SUPPORT,
+    "cli": ABOVE_RUN | {"mcp", "http", "control"},
     "cli/image": ABOVE_RUN | {"cli"},
     "main": None,  # anything
 }

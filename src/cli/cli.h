@@ -38,6 +38,8 @@ struct sr_verb {
 
 extern const struct sr_verb sr_verb_serve; // no verb at all
 extern const struct sr_verb sr_verb_run;
+extern const struct sr_verb sr_verb_ps;
+extern const struct sr_verb sr_verb_stop;
 extern const struct sr_verb sr_verb_languages;
 extern const struct sr_verb sr_verb_history;
 extern const struct sr_verb sr_verb_image;

@@ -19,8 +19,8 @@
 #include "main/main.h"
 
 static const struct sr_verb *const verbs[] = {
-        &sr_verb_run,    &sr_verb_languages, &sr_verb_history, &sr_verb_image,
-        &sr_verb_config, &sr_verb_doctor,    &sr_verb_help,
+        &sr_verb_run,   &sr_verb_ps,     &sr_verb_stop,   &sr_verb_languages, &sr_verb_history,
+        &sr_verb_image, &sr_verb_config, &sr_verb_doctor, &sr_verb_help,
 };
 
 const struct sr_verb *sr_cli_find_verb(const char *name)

@@ -16,6 +16,7 @@
 #include "base/size.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "control/control.h"
 #include "language/language.h"
 #include "run/run.h"
 
@@ -28,6 +29,10 @@ enum {
         OPTION_PIDS,
         OPTION_STRICT,
 };
+
+// A run that takes longer can be seen and ended with `ps` and `stop`. Most are over by then, and need not pay
+// for it.
+#define CONTROL_DELAY_MS 100
 
 static const struct sr_option options[] = {
         {'l', "language", "LANG", "language of the snippet; else told by the file name"},
@@ -57,10 +62,9 @@ struct run_arguments {
 
 // What the output callback needs to know.
 struct passage {
-        struct sr_run_cancel *cancel;
-        int wake_fd;  // readable once a signal has come
-        int error;    // positive errno of the write that failed, 0 when none has
-        int error_fd; // the stream it was
+        struct sr_run_cancel *cancel; // fired by a signal and by `stop`
+        int error;                    // positive errno of the write that failed, 0 when none has
+        int error_fd;                 // the stream it was
 };
 
 static int take_option(struct sr_cli *cli, struct run_arguments *a, struct sr_error **error)
@@ -195,8 +199,9 @@ static int open_input(const char *path, int *ret, struct sr_error **error)
         return 0;
 }
 
-// Writes while nobody interrupts: a reader that has stopped reading must not keep Ctrl-C from working. At
-// most PIPE_BUF bytes go out at a time, which a pipe that polls as writable takes without blocking (pipe(7)).
+// Writes while nobody interrupts: a reader that has stopped reading must not keep Ctrl-C or `stop` from
+// working. At most PIPE_BUF bytes go out at a time, which a pipe that polls as writable takes without
+// blocking (pipe(7)).
 static int write_unless_woken(int fd, const char *bytes, size_t length, int wake_fd)
 {
         while (length > 0) {
@@ -230,13 +235,20 @@ static void pass_output(void *context, int stream, const char *bytes, size_t len
                 return;
 
         int r = write_unless_woken(stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, length,
-                                   passage->wake_fd);
+                                   sr_run_cancel_fd(passage->cancel));
 
         if (r == 0)
                 return;
         passage->error = -r;
         passage->error_fd = stream;
         sr_run_cancel_fire(passage->cancel);
+}
+
+// Somebody else ended it.
+static bool was_stopped(const struct sr_run_result *result, const struct passage *passage)
+{
+        return result->reason == SR_REASON_CANCELLED && sr_interrupt_signal() == 0 &&
+               (passage->error == 0 || passage->error == EINTR);
 }
 
 static bool ended_compiling(const struct sr_run_result *result)
@@ -294,6 +306,8 @@ static int exit_status(struct sr_cli *cli, const struct sr_run_result *result, s
         // A signal that came after the program's end, while its output was passed on, counts too.
         if (sr_interrupt_signal() != 0 && (result->reason == SR_REASON_CANCELLED || passage->error == EINTR))
                 return SR_EXIT_SIGNAL + sr_interrupt_signal();
+        if (was_stopped(result, passage))
+                return SR_EXIT_SIGNAL + SIGTERM;
         if (passage->error == EPIPE)
                 return SR_EXIT_SIGNAL + SIGPIPE;
         if (passage->error != 0)
@@ -327,7 +341,9 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
                 return print_json(cli, result);
         if (!result->accepted || result->reason == SR_REASON_INTERNAL)
                 return sr_cli_fail(cli, "%s", result->problem); // what err begins with has passed through
-        if (ended_compiling(result))
+        if (was_stopped(result, passage))
+                sr_cli_say("the program was ended with `sandbox-runner stop`");
+        else if (ended_compiling(result))
                 pass_diagnostics(result, passage);
         else if (passage->error == 0)
                 explain(result, config);
@@ -389,7 +405,19 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
         }
         if (too_long != NULL)
                 return refuse(cli, a, request.language, SR_REASON_REFUSED, sr_error_message(too_long));
+
+        _cleanup_control_ struct sr_control *control = NULL;
+        const struct sr_control_options listen = {
+                .directories = config->control_directories,
+                .kind = "run",
+                .delay_ms = CONTROL_DELAY_MS,
+                .runner = runner,
+        };
+
+        // One that cannot be found runs all the same.
+        (void)sr_control_start(&listen, &control, NULL);
         result = sr_runner_execute(runner, &request, passage->cancel);
+        control = sr_control_stop(control);
         return report(cli, a, config, result, passage);
 }
 
@@ -416,14 +444,15 @@ static int run_main(struct sr_cli *cli, char *const *arguments)
         if (open_input(a.stdin_path, &stdin_fd, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
         passage.cancel = sr_run_cancel_new();
-        passage.wake_fd = sr_interrupt_catch(passage.cancel);
-        if (passage.wake_fd < 0)
-                status = sr_cli_fail(cli, "cannot watch for signals: %s", strerror(-passage.wake_fd));
+
+        _cleanup_close_ int wake_fd = sr_interrupt_catch(passage.cancel);
+
+        if (wake_fd < 0)
+                status = sr_cli_fail(cli, "cannot watch for signals: %s", strerror(-wake_fd));
         else
                 status = run_code(cli, &a, config, &code, too_long, stdin_fd, &passage);
         sr_interrupt_release();
         sr_run_cancel_free(passage.cancel);
-        sr_fd_close(passage.wake_fd);
         return status;
 }
 
@@ -437,8 +466,10 @@ const struct sr_verb sr_verb_run = {
                 "status is ours: 124 when it ran out of time, 125 when we refuse or fail (the reason is on\n"
                 "stderr), the compiler's when it does not compile, 128 and the number when a signal ends "
                 "it.\n"
-                "Ctrl-C ends the run (130). What follows -- are the arguments of the program.\n"
-                "With --json a refusal or a failure to start is a result too, and the exit status 0.",
+                "Ctrl-C ends the run (130), and so does `sandbox-runner stop` (143). What follows -- are "
+                "the\n"
+                "arguments of the program. With --json a refusal or a failure to start is a result too, and\n"
+                "the exit status 0.",
         .options = options,
         .usage_status = SR_EXIT_RUN_TROUBLE,
         .failure_status = SR_EXIT_RUN_TROUBLE,

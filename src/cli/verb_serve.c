@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "control/control.h"
 #include "mcp/stdio.h"
 #include "run/run.h"
 
@@ -35,6 +36,20 @@ static int serve_stdio(struct sr_cli *cli, const struct sr_config *config, struc
         if (sr_mcp_stdio_run(config, runner, STDIN_FILENO, STDOUT_FILENO, stop_fd, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
         return sr_interrupt_signal() == SIGINT ? SR_EXIT_SIGNAL + SIGINT : SR_EXIT_OK;
+}
+
+// `ps` and `stop` find this server from here on. One that cannot be found serves all the same.
+static struct sr_control *listen_for_control(const struct sr_config *config, struct sr_runner *runner)
+{
+        _cleanup_error_ struct sr_error *error = NULL;
+        const struct sr_control_options listen = {
+                .directories = config->control_directories, .kind = "serve", .runner = runner};
+        struct sr_control *control = NULL;
+
+        if (sr_control_start(&listen, &control, &error) < 0)
+                sr_log(SR_LOG_WARNING, "`sandbox-runner ps` and `stop` will not find this server: %s",
+                       sr_error_message(error));
+        return control;
 }
 
 static int serve(struct sr_cli *cli, const char *transport)
@@ -64,7 +79,11 @@ static int serve(struct sr_cli *cli, const char *transport)
                 return sr_cli_fail(cli, "cannot watch for signals: %s", strerror(-stop_fd));
         if (sr_runner_new(config, &runner, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
+
+        _cleanup_control_ struct sr_control *control = listen_for_control(config, runner);
+
         status = serve_stdio(cli, config, runner, stop_fd);
+        control = sr_control_stop(control);
         runner = sr_runner_free(runner);
         sr_interrupt_release();
         return status;

@@ -50,8 +50,10 @@ struct sr_config {
         uint32_t max_queue; // runs that may wait
 
         // paths, absolute
-        char *store;       // images.store: $XDG_DATA_HOME/sandbox-runner/images
-        char *lower_store; // images.lower_store: a read-only store under it, or NULL
+        char **control_directories; // control.directories: of sockets, see control/control.h; may be empty.
+                                    // $XDG_RUNTIME_DIR/sandbox-runner and what stands for it without one
+        char *store;                // images.store: $XDG_DATA_HOME/sandbox-runner/images
+        char *lower_store;          // images.lower_store: a read-only store under it, or NULL
         char **catalogues; // languages.directories: directories of language files, later ones override
         char *recipes;     // images.recipes: directory of rootfs recipes
         char *database;    // history.database: $XDG_STATE_HOME/sandbox-runner/sandbox_history.db. NULL only

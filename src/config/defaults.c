@@ -136,6 +136,34 @@ static char **default_catalogues(struct config_loader *loader)
         return list;
 }
 
+static void append_new(char ***list, char *path)
+{
+        for (char *const *at = *list; at != NULL && *at != NULL; at++)
+                if (strcmp(*at, path) == 0) {
+                        free(path);
+                        return;
+                }
+        sr_strv_append(list, path);
+}
+
+// Clients start servers with a bare environment, so a server may lack XDG_RUNTIME_DIR where the person who
+// looks for it has one, and the other way round: each place that may have been chosen is in the list.
+// Whether one will do is for its user to see.
+static char **default_control_directories(struct config_loader *loader)
+{
+        const char *runtime = config_lookup(loader, "XDG_RUNTIME_DIR");
+        unsigned user = (unsigned)geteuid();
+        char **list = NULL;
+
+        if (runtime != NULL && runtime[0] == '/')
+                append_new(&list, sr_asprintf("%s/sandbox-runner", runtime));
+        if (user == 0)
+                append_new(&list, sr_strdup("/run/sandbox-runner"));
+        append_new(&list, sr_asprintf("/run/user/%u/sandbox-runner", user)); // as pam_systemd(8) has it
+        append_new(&list, sr_asprintf("/tmp/sandbox-runner-%u", user));
+        return list;
+}
+
 // What the table leaves open, as text; NULL when it cannot be known.
 static char *computed_default(struct config_loader *loader, const struct config_tunable *tunable)
 {
@@ -167,7 +195,9 @@ int config_set_defaults(struct config_loader *loader, struct sr_error **error)
                 config_note_source(loader, tunable, "default");
                 if (tunable->kind == CONFIG_PATHS) {
                         // As a list: a directory of ours may have a colon in its name.
-                        _cleanup_strv_ char **list = default_catalogues(loader);
+                        _cleanup_strv_ char **list = tunable->offset == offsetof(struct sr_config, catalogues)
+                                                             ? default_catalogues(loader)
+                                                             : default_control_directories(loader);
 
                         r = config_set_list(loader->config, tunable, list, NULL, NULL, error);
                 } else {

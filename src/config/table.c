@@ -211,6 +211,11 @@ const struct config_tunable config_tunables[] = {
          .minimum = 0,
          .maximum = 65536,
          .description = "Runs that may wait for a slot; further ones are refused"},
+        {.name = "control.directories",
+         .kind = CONFIG_PATHS,
+         .offset = AT(control_directories),
+         .description = "Where runs can be listed and stopped: the first that will do has the socket, `ps` "
+                        "and `stop` look in all; separated by colons, empty for none"},
         {.name = "images.store",
          .kind = CONFIG_PATH,
          .offset = AT(store),

@@ -26,6 +26,11 @@ void sr_run_cancel_fire(struct sr_run_cancel *cancel)
         errno = saved;
 }
 
+int sr_run_cancel_fd(const struct sr_run_cancel *cancel)
+{
+        return cancel->event;
+}
+
 struct sr_run_cancel *sr_run_cancel_free(struct sr_run_cancel *cancel)
 {
         if (cancel != NULL) {

@@ -120,6 +120,9 @@ struct sr_run_cancel;
 // Never NULL; where no descriptor is left for it, runs given it are refused.
 struct sr_run_cancel *sr_run_cancel_new(void);
 void sr_run_cancel_fire(struct sr_run_cancel *cancel); // async-signal-safe, may be called again
+// Readable for good once it was fired; -1 where no descriptor was left. Owned by the handle; only to be
+// polled.
+int sr_run_cancel_fd(const struct sr_run_cancel *cancel);
 struct sr_run_cancel *sr_run_cancel_free(struct sr_run_cancel *cancel);
 
 // Starts the spawner and reads what is needed. Call before any thread exists and before secrets are read.

@@ -500,6 +500,7 @@ class Lab:
             "LANG": "C.UTF-8",
             "SUITE_SECRET": "suite-secret",  # must not show in any sandbox
             "SANDBOX_RUNNER_IMAGES_LOWER_STORE": str(store),
+            "SANDBOX_RUNNER_CONTROL_DIRECTORIES": str(place / "control"),  # others' runs are none of a test's
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "strict_string_checks=1:detect_stack_use_after_return=1"),
             "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", "print_stacktrace=1"),
         })

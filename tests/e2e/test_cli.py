@@ -17,8 +17,8 @@ import pytest
 import support
 from sentences import one_sentence
 
-VERBS = ["run", "languages", "history", "image", "config", "doctor", "help"]
-LISTINGS = ["languages", "history", "config", "doctor"]
+VERBS = ["run", "ps", "stop", "languages", "history", "image", "config", "doctor", "help"]
+LISTINGS = ["ps", "languages", "history", "config", "doctor"]
 HISTORY = ["id", "timestamp", "language", "code_snippet", "status", "exit_code", "duration_ms", "stdout_size",
            "stderr_size"]
 
@@ -67,6 +67,10 @@ def test_version(runner, args):
     (["languages", "--json=yes"], ["--json"], "sandbox-runner languages --help"),
     (["languages", "-l", "python"], ["-l"], "sandbox-runner languages --help"),
     (["config", "run.timeout=3"], ["--set"], "sandbox-runner config --help"),
+    (["ps", "me"], ["me"], "sandbox-runner ps --help"),
+    (["ps", "--json", "-q"], ["--json", "--quiet"], "sandbox-runner ps --help"),
+    (["stop"], ["--all", "ps"], "sandbox-runner stop --help"),
+    (["stop", "--all", "1.1"], ["--all"], "sandbox-runner stop --help"),
     (["doctor", "me"], ["me"], "sandbox-runner doctor --help"),
     (["help", "nonsense"], ["nonsense"], "sandbox-runner help --help"),
     (["help", "run", "config"], ["one"], "sandbox-runner help --help"),
@@ -296,7 +300,8 @@ def test_variables_of_others_are_left_alone(runner):
                       env=env).out == "0\n"
 
 
-@pytest.mark.parametrize("args", [["config"], ["languages"], ["history"], ["doctor"], ["image", "list"]])
+@pytest.mark.parametrize("args", [["config"], ["languages"], ["history"], ["doctor"], ["image", "list"], ["ps"],
+                                  ["stop", "--all"]])
 def test_a_wrong_setting_is_a_sentence(runner, args):
     done = runner.run("--set", "run.timeout=soon", *args)
     assert done.code == 1, repr(done)

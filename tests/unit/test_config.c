@@ -171,6 +171,48 @@ static void test_defaults(void **state)
         assert_path(c->catalogues[2], f->home, "/.config/sandbox-runner/languages");
 }
 
+static void assert_control_directories(struct fixture *f, const char *runtime_directory)
+{
+        _cleanup_config_ struct sr_config *c = load(f);
+        _cleanup_free_ char *login = sr_asprintf("/run/user/%u/sandbox-runner", (unsigned)geteuid());
+        _cleanup_free_ char *shared = sr_asprintf("/tmp/sandbox-runner-%u", (unsigned)geteuid());
+        char *const *at = c->control_directories;
+
+        if (runtime_directory != NULL)
+                assert_string_equal(*at++, runtime_directory);
+        if (geteuid() == 0)
+                assert_string_equal(*at++, "/run/sandbox-runner");
+        if (runtime_directory == NULL || strcmp(runtime_directory, login) != 0)
+                assert_string_equal(*at++, login);
+        assert_string_equal(*at++, shared);
+        assert_null(*at);
+}
+
+static void test_control_directories(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_control_directories(f, NULL);
+        add_variable(f, "XDG_RUNTIME_DIR=/somewhere");
+        assert_control_directories(f, "/somewhere/sandbox-runner");
+}
+
+static void test_no_control_directory_twice(void **state)
+{
+        struct fixture *f = *state;
+        _cleanup_free_ char *variable = sr_asprintf("XDG_RUNTIME_DIR=/run/user/%u", (unsigned)geteuid());
+        _cleanup_free_ char *expected = sr_asprintf("/run/user/%u/sandbox-runner", (unsigned)geteuid());
+
+        add_variable(f, variable);
+        assert_control_directories(f, expected);
+}
+
+static void test_a_relative_runtime_directory_is_none(void **state)
+{
+        add_variable(*state, "XDG_RUNTIME_DIR=run");
+        assert_control_directories(*state, NULL);
+}
+
 // Slots follow the processors this process may use, not those of the machine.
 static void test_slots_follow_affinity(void **state)
 {
@@ -707,7 +749,7 @@ static void test_describe_json(void **state)
         sr_config_describe(c, true, &out);
         sr_config_free(c);
         assert_int_equal(sr_json_parse(out.data, out.len, 8, &list, NULL), 0);
-        assert_int_equal(cJSON_GetArraySize(list), 34);
+        assert_int_equal(cJSON_GetArraySize(list), 35);
 
         entry = row(list, "run.memory");
         assert_int_equal(cJSON_GetObjectItem(entry, "value")->valuedouble, 128 << 20);
@@ -797,6 +839,9 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         const struct CMUnitTest tests[] = {
                 CASE(test_defaults),
+                CASE(test_control_directories),
+                CASE(test_no_control_directory_twice),
+                CASE(test_a_relative_runtime_directory_is_none),
                 CASE(test_slots_follow_affinity),
                 CASE(test_xdg_directories),
                 CASE(test_checkout_and_prefix),
