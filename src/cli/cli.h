@@ -83,6 +83,8 @@ int sr_cli_print(struct sr_cli *cli, const struct sr_buf *text);
 // Loads the configuration with what the command line said, and sets the log level. 0, or after a sentence the
 // verb's failure status.
 int sr_cli_load_config(struct sr_cli *cli, struct sr_config **ret);
+// The same, but a mistake in a file or variable is a sentence added to *problems, and passed over.
+int sr_cli_load_config_with(struct sr_cli *cli, struct sr_config **ret, char ***problems);
 
 // Help of one verb, or of the whole command for NULL.
 void sr_cli_help(const struct sr_verb *verb, struct sr_buf *out);

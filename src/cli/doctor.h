@@ -1,44 +1,66 @@
 // Shared by the files of `doctor`: what a check looks at and what it finds.
+//
+// Theory of operation. The verdict of a check comes from trying (host_trial.h, and a runner that is really
+// started); the explanation, and the command that mends it, from facts (doctor_facts.h). Both are gathered
+// before the first check, so that the checks of the host are pure functions: the same facts, the same
+// finding.
 #pragma once
 
 #include <stdbool.h>
 
 #include "cli/cli.h"
+#include "cli/doctor_facts.h"
 #include "cli/host_trial.h"
 #include "image/store.h"
 #include "language/language.h"
+#include "run/run.h"
 
 enum doctor_state {
         DOCTOR_OK,
         DOCTOR_WARNING, // snippets run, but something is weaker or less than it could be
-        DOCTOR_MISSING, // what the check is about is not there
+        DOCTOR_ERROR,   // what the check is about is not there
 };
 
 struct doctor_finding {
         enum doctor_state state;
-        char *detail; // what was found and what it means
-        char *advice; // what to do, NULL when nothing
+        char *found; // what was found and what it means
+        char *fix; // what to do, a command where there is one; alternatives on lines of their own. NULL when
+                   // there is nothing to do, or nothing before an earlier check is mended
 };
 
 struct doctor {
         struct sr_cli *cli;
-        struct sr_config *config;
+        const struct sr_config *config;
+        char **config_problems; // NULL when there are none
+        struct doctor_facts facts;
         struct sr_host_trial trial;
         struct sr_language_catalogue *languages; // NULL when the catalogue cannot be read
         char *languages_problem;                 // why, else NULL
         struct sr_image_store *store;            // NULL when it cannot be read
         char *store_problem;
+        struct sr_runner *runner; // NULL when it cannot be started
+        char *runner_problem;
+        struct sr_run_host host; // what the runner's sandboxes have; all empty without one
 };
 
 struct doctor_check {
-        const char *name;
-        bool needed; // no snippet runs while it is missing
+        const char *id; // for programs: never changes
+        const char *title;
+        bool needed; // no snippet runs while it is in error
         void (*check)(const struct doctor *d, struct doctor_finding *f);
 };
 
 __attribute__((format(printf, 3, 4))) void doctor_found(struct doctor_finding *f, enum doctor_state state,
                                                         const char *format, ...);
-__attribute__((format(printf, 2, 3))) void doctor_advise(struct doctor_finding *f, const char *format, ...);
+// Adds a way to mend it; the first is the best.
+__attribute__((format(printf, 2, 3))) void doctor_fix(struct doctor_finding *f, const char *format, ...);
+// "sudo " for whoever is not root, else "".
+const char *doctor_sudo(const struct doctor *d);
+// Adds the command that sets a sysctl now and at every boot.
+void doctor_fix_sysctl(const struct doctor *d, struct doctor_finding *f, const char *name, const char *value);
+// Adds the command that gives the systemd service this runs in a setting, "Delegate=yes".
+void doctor_fix_unit(const struct doctor *d, struct doctor_finding *f, const char *setting);
+void doctor_finding_clear(struct doctor_finding *f);
 
 // doctor_kernel.c
 void doctor_check_kernel(const struct doctor *d, struct doctor_finding *f);
@@ -46,11 +68,13 @@ void doctor_check_user_namespaces(const struct doctor *d, struct doctor_finding 
 void doctor_check_namespaces(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_proc(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_seccomp(const struct doctor *d, struct doctor_finding *f);
-void doctor_check_system_calls(const struct doctor *d, struct doctor_finding *f);
-void doctor_check_cgroups(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_landlock(const struct doctor *d, struct doctor_finding *f);
-void doctor_check_identity(const struct doctor *d, struct doctor_finding *f);
+// doctor_limits.c
+void doctor_check_limits(const struct doctor *d, struct doctor_finding *f);
+void doctor_check_ids(const struct doctor *d, struct doctor_finding *f);
 // doctor_setup.c
+void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f);
+void doctor_check_environment(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_spawner(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_image_program(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_store(const struct doctor *d, struct doctor_finding *f);

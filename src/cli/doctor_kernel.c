@@ -1,111 +1,207 @@
-// The checks of `doctor` that are about the kernel and what it lets this user do.
+// The checks of `doctor` that are about the kernel and what it lets this user do: from what was tried to why,
+// and to the command that changes it. Pure functions of the trial and the facts.
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/landlock.h>
-#include <linux/magic.h>
-#include <linux/seccomp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fd.h"
 #include "cli/doctor.h"
-#include "sys/id_map.h"
-#include "sys/syscalls.h"
 
-// What is read under /proc and /sys is short.
-#define SETTING_LIMIT 65536
-// What sandboxes started by root use, from sandbox.root_id_base on.
-#define ROOT_IDS 65536u
+// The oldest Linux that sandboxes work on: mount_setattr(2) came with it.
+#define OLDEST_MAJOR 5
+#define OLDEST_MINOR 12
 
-// A setting as text without the line end; NULL when the kernel has no such file.
-static char *read_setting(const char *path)
+static bool is_older(const struct doctor_facts *facts, unsigned major, unsigned minor)
 {
-        _cleanup_buf_ struct sr_buf text = {0};
-
-        if (sr_fd_read_file(AT_FDCWD, path, SETTING_LIMIT, &text) < 0 || text.data == NULL)
-                return NULL;
-        text.data[strcspn(text.data, "\n")] = '\0';
-        return sr_strdup(text.data);
+        return facts->kernel_release != NULL &&
+               (facts->kernel_major < major || (facts->kernel_major == major && facts->kernel_minor < minor));
 }
 
-static bool setting_is(const char *path, const char *value)
+static bool is_os(const struct doctor_facts *facts, const char *id, const char *version)
 {
-        _cleanup_free_ char *text = read_setting(path);
+        return facts->os_id != NULL && strcmp(facts->os_id, id) == 0 && facts->os_version != NULL &&
+               strcmp(facts->os_version, version) == 0;
+}
 
-        return text != NULL && strcmp(text, value) == 0;
+static void fix_kernel(const struct doctor *d, struct doctor_finding *f)
+{
+        const char *sudo = doctor_sudo(d);
+
+        if (d->facts.container != DOCTOR_CONTAINER_NONE)
+                doctor_fix(f, "a container has its host's kernel: boot the host with Linux 5.12 or newer");
+        else if (is_os(&d->facts, "debian", "11"))
+                doctor_fix(f, "%sapt-get install -t bullseye-backports linux-image-amd64 && %sreboot", sudo,
+                           sudo);
+        else if (is_os(&d->facts, "ubuntu", "20.04"))
+                doctor_fix(f, "%sapt-get install linux-generic-hwe-20.04 && %sreboot", sudo, sudo);
+        else
+                doctor_fix(f, "boot Linux 5.12 or newer");
+}
+
+// A filter of somebody else's: the container's, or the service's.
+static void fix_filter(const struct doctor *d, struct doctor_finding *f, const char *unit_setting)
+{
+        switch (d->facts.container) {
+        case DOCTOR_CONTAINER_DOCKER:
+                doctor_fix(f, "docker run --security-opt seccomp=unconfined …");
+                break;
+        case DOCTOR_CONTAINER_PODMAN:
+                doctor_fix(f, "podman run --security-opt seccomp=unconfined …");
+                break;
+        case DOCTOR_CONTAINER_KUBERNETES:
+                doctor_fix(f, "in the container's securityContext: seccompProfile: {type: Unconfined}");
+                break;
+        case DOCTOR_CONTAINER_OTHER:
+                doctor_fix(f, "let the container use it: its system call filter must allow unshare, clone3, "
+                              "mount, pivot_root and those above");
+                break;
+        case DOCTOR_CONTAINER_NONE:
+                if (d->facts.unit != NULL || d->facts.user_unit != NULL)
+                        doctor_fix_unit(d, f, unit_setting);
+                else
+                        doctor_fix(f, "start it without the system call filter that is over this process "
+                                      "(Seccomp: 2 in /proc/self/status)");
+        }
 }
 
 void doctor_check_kernel(const struct doctor *d, struct doctor_finding *f)
 {
-        struct utsname name;
-        unsigned major = 0, minor = 0;
+        _cleanup_buf_ struct sr_buf absent = {0};
+        const struct doctor_facts *facts = &d->facts;
+        const char *release = facts->kernel_release != NULL ? facts->kernel_release : "of unknown version";
+        bool is_old = false;
 
-        (void)d;
-        uname(&name);
-        // mount_setattr(2), the newest call that a sandbox cannot be made without, came with 5.12.
-        if (sscanf(name.release, "%u.%u", &major, &minor) == 2 && (major < 5 || (major == 5 && minor < 12))) {
-                doctor_found(f, DOCTOR_MISSING, "%s %s is older than 5.12, the oldest that sandboxes work on",
-                             name.sysname, name.release);
-                doctor_advise(f, "start a newer kernel");
-                return;
+        for (unsigned i = 0; i < SR_HOST_CALL_COUNT; i++) {
+                if (d->trial.calls[i] == 0)
+                        continue;
+                sr_buf_printf(&absent, "%s%s", absent.len > 0 ? ", " : "", sr_host_call_name(i));
+                // Where the version should have it, somebody forbids it, whatever the error.
+                if (d->trial.calls[i] == ENOSYS && is_older(facts, 5, sr_host_call_since(i)))
+                        is_old = true;
         }
-        doctor_found(f, DOCTOR_OK, "%s %s, %s", name.sysname, name.release, name.machine);
+        if (absent.len == 0) {
+                doctor_found(f, DOCTOR_OK, "Linux %s has all that sandboxes are made with%s", release,
+                             is_older(facts, 5, 19) ? "; before 5.19 it does not tell how much memory a run "
+                                                      "used at most, so that is sampled"
+                                                    : "");
+        } else if (is_old) {
+                doctor_found(f, DOCTOR_ERROR,
+                             "Linux %s is older than %d.%d, the oldest that sandboxes work on; it lacks %s",
+                             release, OLDEST_MAJOR, OLDEST_MINOR, absent.data);
+                fix_kernel(d, f);
+        } else {
+                doctor_found(f, DOCTOR_ERROR, "Linux %s, but a system call filter forbids %s here", release,
+                             absent.data);
+                fix_filter(d, f, "SystemCallFilter=");
+        }
 }
 
-// The switches by which a host forbids user namespaces, most specific first.
-static const struct {
-        const char *path, *value, *detail, *advice;
-} userns_switches[] = {
-        {"/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone is 0",
-         "as root: sysctl -w kernel.unprivileged_userns_clone=1 (and the same line in /etc/sysctl.d to keep "
-         "it)"},
-        {"/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0",
-         "as root: sysctl -w user.max_user_namespaces=15000 (and the same line in /etc/sysctl.d to keep it)"},
-        {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-         "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
-         "give sandbox-runner-spawner an AppArmor profile with `userns,`, or as root: "
-         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
-};
-
-// Says which switch, if any, is behind a failed step.
-static void blame_switch(struct doctor_finding *f, const char *what, int errnum)
+// The command that writes the AppArmor profile under which our programs may make user namespaces.
+static void fix_apparmor(const struct doctor *d, struct doctor_finding *f)
 {
-        for (size_t i = 0; i < sizeof(userns_switches) / sizeof(userns_switches[0]); i++)
-                if (setting_is(userns_switches[i].path, userns_switches[i].value)) {
-                        doctor_found(f, DOCTOR_MISSING, "%s: %s: %s", what, strerror(errnum),
-                                     userns_switches[i].detail);
-                        doctor_advise(f, "%s", userns_switches[i].advice);
-                        return;
-                }
-        doctor_found(f, DOCTOR_MISSING, "%s: %s", what, strerror(errnum));
-        doctor_advise(
-                f, errnum == ENOSPC
-                           ? "a limit of namespaces is reached: as root raise those in /proc/sys/user"
-                           : "a container or a security module forbids it here; allow it there (for docker: "
-                             "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)");
+        const char *sudo = doctor_sudo(d), *file = "/etc/apparmor.d/sandbox-runner";
+
+        if (d->facts.has_apparmor_profile)
+                doctor_fix(f, "%sapparmor_parser -r %s   # it must name %s", sudo, file,
+                           d->facts.programs != NULL ? d->facts.programs : "the programs");
+        else
+                doctor_fix(f,
+                           "printf '%%s\\n' 'abi <abi/4.0>,' 'include <tunables/global>' "
+                           "'profile sandbox-runner \"%s\" flags=(unconfined) {' '  userns,' '}' | "
+                           "%stee %s && %sapparmor_parser -r %s",
+                           d->facts.programs != NULL ? d->facts.programs : "/PATH/OF/sandbox-runner", sudo,
+                           file, sudo, file);
+        doctor_fix_sysctl(d, f, "kernel.apparmor_restrict_unprivileged_userns", "0");
+}
+
+// Whether AppArmor is behind a failure: either it refuses the namespace, or it lets it be made and takes all
+// capabilities in it away by this label.
+static bool is_apparmor(const struct doctor *d)
+{
+        return strcmp(d->trial.label, "unprivileged_userns") == 0 ||
+               (d->facts.apparmor_restriction == 1 && d->facts.uid != 0 &&
+                (d->trial.error == EPERM || d->trial.error == EACCES));
+}
+
+static void explain_limit(const struct doctor *d, struct doctor_finding *f, const char *what,
+                          enum doctor_namespace kind)
+{
+        _cleanup_free_ char *name = sr_asprintf("user.max_%s_namespaces", doctor_namespace_name(kind));
+
+        if (d->facts.max_namespaces[kind] == 0) {
+                doctor_found(f, DOCTOR_ERROR, "%s: %s is 0", what, name);
+                doctor_fix_sysctl(d, f, name, "15000");
+        } else {
+                doctor_found(f, DOCTOR_ERROR,
+                             "%s: all that this user, or one above, may have (%s) are in use, or they are "
+                             "nested too deep",
+                             what, name);
+                doctor_fix_sysctl(d, f, name, "100000");
+        }
+}
+
+// Says what is behind a step that failed; `kind` is the namespace it was about.
+static void explain(const struct doctor *d, struct doctor_finding *f, const char *what,
+                    enum doctor_namespace kind)
+{
+        const struct doctor_facts *facts = &d->facts;
+        int error = d->trial.error;
+
+        if (is_apparmor(d)) {
+                doctor_found(f, DOCTOR_ERROR,
+                             "%s: AppArmor lets only programs with a profile for it use user namespaces "
+                             "(kernel.apparmor_restrict_unprivileged_userns is 1)",
+                             what);
+                fix_apparmor(d, f);
+        } else if (facts->max_namespaces[kind] == 0 || error == ENOSPC || error == EUSERS) {
+                explain_limit(d, f, what, kind);
+        } else if (facts->unprivileged_userns_clone == 0 && facts->uid != 0) {
+                doctor_found(f, DOCTOR_ERROR, "%s: kernel.unprivileged_userns_clone is 0", what);
+                doctor_fix_sysctl(d, f, "kernel.unprivileged_userns_clone", "1");
+        } else if (error == EINVAL || error == ENOSYS) {
+                doctor_found(f, DOCTOR_ERROR, "%s: this kernel was built without them", what);
+                doctor_fix(f, "boot a kernel built with CONFIG_NAMESPACES, CONFIG_USER_NS, CONFIG_PID_NS, "
+                              "CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS");
+        } else if (facts->filtered) {
+                doctor_found(f, DOCTOR_ERROR, "%s: %s: a system call filter is over this process%s", what,
+                             strerror(error),
+                             facts->container != DOCTOR_CONTAINER_NONE ? ", the container's"
+                             : facts->unit != NULL || facts->user_unit != NULL
+                                     ? ", the service's (RestrictNamespaces= makes one)"
+                                     : "");
+                fix_filter(d, f, "RestrictNamespaces=no");
+        } else if (facts->in_chroot && kind == DOCTOR_NS_USER && error == EPERM) {
+                doctor_found(f, DOCTOR_ERROR, "%s: the kernel does not allow it in a chroot", what);
+                doctor_fix(f, "enter it with another tool than chroot: systemd-nspawn, or a container");
+        } else {
+                doctor_found(f, DOCTOR_ERROR, "%s: %s", what, strerror(error));
+                doctor_fix(f, facts->container != DOCTOR_CONTAINER_NONE
+                                      ? "let the container make namespaces and mounts (docker run "
+                                        "--security-opt seccomp=unconfined --security-opt "
+                                        "apparmor=unconfined …)"
+                                      : "look into the kernel's log for the security module that refuses "
+                                        "it (journalctl -k), and allow it there");
+        }
 }
 
 void doctor_check_user_namespaces(const struct doctor *d, struct doctor_finding *f)
 {
         switch (d->trial.failed) {
         case SR_HOST_FORK:
-                doctor_found(f, DOCTOR_MISSING, "no process could be started to try: %s",
+                doctor_found(f, DOCTOR_ERROR, "no process could be started to try: %s",
                              strerror(d->trial.error));
-                doctor_advise(f, "raise the limit of processes of this user (ulimit -u)");
+                doctor_fix(f, "ulimit -u unlimited, or end some of this user's processes");
                 break;
         case SR_HOST_USER_NAMESPACE:
-                blame_switch(f, "cannot be made", d->trial.error);
+                if (!d->facts.has_user_namespaces && d->trial.error == EINVAL) {
+                        doctor_found(f, DOCTOR_ERROR, "this kernel was built without them");
+                        doctor_fix(f, "boot a kernel built with CONFIG_USER_NS=y");
+                } else {
+                        explain(d, f, "cannot be made", DOCTOR_NS_USER);
+                }
                 break;
         case SR_HOST_ID_MAP:
-                blame_switch(f, "can be made, but no id can be mapped in them", d->trial.error);
+                explain(d, f, "can be made, but no id can be mapped in them", DOCTOR_NS_USER);
                 break;
         default:
                 doctor_found(f, DOCTOR_OK, "can be made, with an id mapped");
@@ -117,7 +213,7 @@ static bool not_tried(const struct doctor *d, enum sr_host_step step, struct doc
 {
         if (d->trial.failed >= step)
                 return false;
-        doctor_found(f, DOCTOR_MISSING, "not tried, because an earlier step failed");
+        doctor_found(f, DOCTOR_ERROR, "not tried, because an earlier check failed");
         return true;
 }
 
@@ -125,219 +221,88 @@ void doctor_check_namespaces(const struct doctor *d, struct doctor_finding *f)
 {
         if (not_tried(d, SR_HOST_NAMESPACES, f))
                 return;
-        if (d->trial.failed == SR_HOST_NAMESPACES)
-                blame_switch(f, "mount, pid, network, ipc, uts and cgroup namespaces cannot be made",
-                             d->trial.error);
-        else if (d->trial.failed == SR_HOST_MOUNT)
-                blame_switch(f, "can be made, but nothing can be mounted in them", d->trial.error);
-        else
+        if (d->trial.failed == SR_HOST_NAMESPACES) {
+                _cleanup_free_ char *what =
+                        sr_asprintf("no %s namespace can be made", doctor_namespace_name(d->trial.refused));
+
+                explain(d, f, what, d->trial.refused);
+        } else if (d->trial.failed == SR_HOST_MOUNT) {
+                explain(d, f, "they can be made, but nothing can be mounted in them", DOCTOR_NS_MOUNT);
+        } else {
                 doctor_found(f, DOCTOR_OK, "mount, pid, network, ipc, uts and cgroup namespaces can be made");
+        }
+}
+
+static void fix_proc(const struct doctor *d, struct doctor_finding *f)
+{
+        switch (d->facts.container) {
+        case DOCTOR_CONTAINER_DOCKER:
+                doctor_fix(f, "docker run --security-opt systempaths=unconfined …");
+                break;
+        case DOCTOR_CONTAINER_PODMAN:
+                doctor_fix(f, "podman run --security-opt unmask=ALL …");
+                break;
+        case DOCTOR_CONTAINER_KUBERNETES:
+                doctor_fix(f, "in the pod: hostUsers: false, and in the container's securityContext: "
+                              "procMount: Unmasked");
+                break;
+        default:
+                if (d->facts.container == DOCTOR_CONTAINER_NONE &&
+                    (d->facts.unit != NULL || d->facts.user_unit != NULL)) {
+                        doctor_fix_unit(d, f,
+                                        "ProtectKernelTunables=no\\nProtectKernelLogs=no\\nProcSubset=all");
+                        break;
+                }
+                doctor_fix(f, "docker run --security-opt systempaths=unconfined …");
+                doctor_fix(f, "podman run --security-opt unmask=ALL …");
+        }
 }
 
 void doctor_check_proc(const struct doctor *d, struct doctor_finding *f)
 {
+        _cleanup_buf_ struct sr_buf covered = {0};
+
         if (not_tried(d, SR_HOST_PROC, f))
                 return;
-        if (d->trial.failed == SR_HOST_PROC) {
-                doctor_found(
-                        f, DOCTOR_MISSING,
-                        "a fresh /proc cannot be mounted: %s: parts of this host's own /proc are covered, as "
-                        "containers do it",
-                        strerror(d->trial.error));
-                doctor_advise(f, "let the container have an uncovered /proc (for docker: --security-opt "
-                                 "systempaths=unconfined; for kubernetes: procMount: Unmasked)");
+        if (d->trial.failed != SR_HOST_PROC) {
+                doctor_found(f, DOCTOR_OK, "a fresh one can be mounted");
                 return;
         }
-        doctor_found(f, DOCTOR_OK, "a fresh /proc can be mounted");
+        if (is_apparmor(d)) {
+                explain(d, f, "a fresh one cannot be mounted", DOCTOR_NS_MOUNT);
+                return;
+        }
+        for (size_t i = 0; d->facts.covered != NULL && d->facts.covered[i] != NULL; i++)
+                sr_buf_printf(&covered, "%s%s", i > 0 ? ", " : " (", d->facts.covered[i]);
+        doctor_found(f, DOCTOR_ERROR,
+                     "a fresh one cannot be mounted: %s: the kernel allows it only where one that is whole "
+                     "can be seen%s%s%s",
+                     strerror(d->trial.error),
+                     covered.len > 0           ? ", and here parts of it are covered, as containers do it"
+                     : d->facts.proc_read_only ? ", and the one here is read-only"
+                                               : "",
+                     covered.len > 0 ? covered.data : "", covered.len > 0 ? ")" : "");
+        if (covered.len == 0 && !d->facts.proc_read_only)
+                doctor_fix(f, "%smount -t proc proc /proc", doctor_sudo(d));
+        else
+                fix_proc(d, f);
 }
 
 void doctor_check_seccomp(const struct doctor *d, struct doctor_finding *f)
 {
-        (void)d;
-        // A bad address is EFAULT where filters are supported and EINVAL where not (seccomp(2), NOTES).
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT) {
-                doctor_found(f, DOCTOR_OK, "filters can be installed");
+        if (d->trial.seccomp == 0) {
+                doctor_found(f, DOCTOR_OK, "system calls can be filtered");
                 return;
         }
-        doctor_found(f, DOCTOR_MISSING, "the kernel cannot filter system calls: %s", strerror(errno));
-        doctor_advise(f, "start a kernel with CONFIG_SECCOMP_FILTER");
-}
-
-// Each is made with arguments that cannot succeed, so that the error tells an absent call from a present one.
-static int try_clone3(void)
-{
-        return (int)syscall(SYS_clone3, NULL, 0);
-}
-
-static int try_openat2(void)
-{
-        return (int)syscall(SYS_openat2, -1, "", NULL, 0);
-}
-
-static int try_open_tree(void)
-{
-        return sr_sys_open_tree(-1, "", ~0u);
-}
-
-static int try_move_mount(void)
-{
-        return sr_sys_move_mount(-1, "", -1, "", ~0u);
-}
-
-static int try_mount_setattr(void)
-{
-        return (int)syscall(SYS_mount_setattr, -1, "", ~0u, NULL, 0);
-}
-
-static int try_close_range(void)
-{
-        return sr_sys_close_range(2, 1, 0);
-}
-
-static int try_pidfd_open(void)
-{
-        return sr_sys_pidfd_open(-1);
-}
-
-static const struct {
-        const char *name;
-        const char *since;
-        int (*try)(void);
-        bool asks_first; // looks at privileges before arguments, so EPERM says nothing
-} system_calls[] = {
-        {"open_tree", "5.2", try_open_tree, false},
-        {"move_mount", "5.2", try_move_mount, true},
-        {"clone3", "5.3", try_clone3, false},
-        {"pidfd_open", "5.3", try_pidfd_open, false},
-        {"openat2", "5.6", try_openat2, false},
-        {"close_range", "5.9", try_close_range, false},
-        {"mount_setattr", "5.12", try_mount_setattr, false},
-};
-
-void doctor_check_system_calls(const struct doctor *d, struct doctor_finding *f)
-{
-        _cleanup_buf_ struct sr_buf there = {0}, absent = {0};
-
-        (void)d;
-        for (size_t i = 0; i < sizeof(system_calls) / sizeof(system_calls[0]); i++) {
-                // A call that a filter of somebody else's forbids answers EPERM.
-                bool lacking = system_calls[i].try() < 0 &&
-                               (errno == ENOSYS || (errno == EPERM && !system_calls[i].asks_first));
-                struct sr_buf *list = lacking ? &absent : &there;
-
-                sr_buf_printf(list, "%s%s", list->len > 0 ? ", " : "", system_calls[i].name);
-                if (lacking)
-                        sr_buf_printf(list, " (%s)",
-                                      errno == EPERM ? "forbidden here" : system_calls[i].since);
-        }
-        if (absent.len == 0) {
-                doctor_found(f, DOCTOR_OK, "%s", there.data);
-                return;
-        }
-        doctor_found(f, DOCTOR_MISSING, "not available: %s", absent.data);
-        doctor_advise(
-                f, "start a kernel from the version in brackets on, or let the container this is allow the "
-                   "call");
-}
-
-void doctor_check_cgroups(const struct doctor *d, struct doctor_finding *f)
-{
-        struct statfs found;
-        _cleanup_free_ char *controllers = NULL;
-        const char *version = "none mounted";
-
-        (void)d;
-        if (statfs("/sys/fs/cgroup", &found) == 0) {
-                if (found.f_type == CGROUP2_SUPER_MAGIC) {
-                        version = "version 2";
-                        controllers = read_setting("/sys/fs/cgroup/cgroup.controllers");
-                } else if (access("/sys/fs/cgroup/memory", F_OK) == 0 ||
-                           access("/sys/fs/cgroup/cpu", F_OK) == 0) {
-                        version = "version 1";
-                }
-        }
-        // Nothing to be done about it: no advice.
-        doctor_found(
-                f, DOCTOR_WARNING,
-                "%s%s%s%s; this version does not use them, so memory and processor time of a run are not "
-                "capped by the kernel",
-                version, controllers != NULL ? " (" : "", controllers != NULL ? controllers : "",
-                controllers != NULL ? ")" : "");
+        doctor_found(f, DOCTOR_ERROR, "this kernel cannot filter system calls: %s",
+                     strerror(d->trial.seccomp));
+        doctor_fix(f, "boot a kernel built with CONFIG_SECCOMP_FILTER=y");
 }
 
 void doctor_check_landlock(const struct doctor *d, struct doctor_finding *f)
 {
-        long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-
-        (void)d;
-        if (version > 0)
-                doctor_found(f, DOCTOR_OK, "version %ld; not used by this version", version);
+        if (d->trial.landlock > 0)
+                doctor_found(f, DOCTOR_OK, "version %ld", d->trial.landlock);
         else
-                doctor_found(f, DOCTOR_OK, "not in this kernel; not used by this version");
-}
-
-static bool in_path(const char *program)
-{
-        _cleanup_free_ char *path = sr_asprintf("%s:/usr/bin", getenv("PATH") != NULL ? getenv("PATH") : "");
-        char *rest = path, *directory;
-
-        while ((directory = strsep(&rest, ":")) != NULL) {
-                _cleanup_free_ char *candidate = sr_asprintf("%s/%s", directory, program);
-
-                if (*directory != '\0' && access(candidate, X_OK) == 0)
-                        return true;
-        }
-        return false;
-}
-
-// Whether the ids that sandboxes started by root use are there, as users and as groups.
-static bool has_root_ids(uint32_t base)
-{
-        uint32_t outside;
-
-        return sr_sys_id_map_find("/proc/self/uid_map", base, ROOT_IDS, &outside) == 0 &&
-               sr_sys_id_map_find("/proc/self/gid_map", base, ROOT_IDS, &outside) == 0;
-}
-
-// Whether our root is an ordinary user outside this user namespace, as in a rootless container.
-static bool root_is_ordinary_outside(void)
-{
-        uint32_t outside;
-
-        return sr_sys_id_map_find("/proc/self/uid_map", 0, 1, &outside) == 0 && outside != 0;
-}
-
-void doctor_check_identity(const struct doctor *d, struct doctor_finding *f)
-{
-        if (geteuid() == 0) {
-                uint32_t base = d->config->root_id_base;
-
-                if (!has_root_ids(base) && root_is_ordinary_outside()) {
-                        doctor_found(f, DOCTOR_WARNING,
-                                     "started by the root of a container, who is an ordinary user outside: "
-                                     "programs run "
-                                     "with that one id, kept apart by namespaces and the system call filter");
-                        return;
-                }
-                if (!has_root_ids(base)) {
-                        doctor_found(f, DOCTOR_MISSING,
-                                     "started by the root of a container that has no host ids %u to %u", base,
-                                     base + ROOT_IDS - 1);
-                        doctor_advise(
-                                f,
-                                "start it as an ordinary user, or set sandbox.root_id_base to the first of "
-                                "65536 ids that nobody uses");
-                        return;
-                }
-                doctor_found(f, DOCTOR_OK,
-                             "started by root: programs run with host ids from %u on, which own nothing",
-                             d->config->root_id_base);
-                return;
-        }
-        doctor_found(
-                f, DOCTOR_WARNING,
-                "programs run with the host id of this user, kept apart by namespaces and the system call "
-                "filter; subordinate ids (%s, newuidmap %s) are not used by this version",
-                access("/etc/subuid", R_OK) == 0 ? "/etc/subuid is there" : "no /etc/subuid",
-                in_path("newuidmap") ? "is there" : "is not installed");
+                doctor_found(f, DOCTOR_OK, "this kernel has none; sandboxes do without this second wall");
 }

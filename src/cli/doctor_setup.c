@@ -11,6 +11,47 @@
 #include "history/history.h"
 #include "run/run.h"
 
+void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f)
+{
+        _cleanup_buf_ struct sr_buf all = {0};
+
+        if (d->config_problems == NULL) {
+                doctor_found(f, DOCTOR_OK, "read without a mistake; `sandbox-runner config` lists it");
+                return;
+        }
+        for (size_t i = 0; d->config_problems[i] != NULL; i++)
+                sr_buf_printf(&all, "%s%s", i > 0 ? "; " : "", d->config_problems[i]);
+        // The message names the file or variable and what is allowed.
+        doctor_found(f, DOCTOR_ERROR, "%s (the other checks use defaults in place of what is wrong)",
+                     all.data);
+        doctor_fix(f, "correct it: no other command runs until then");
+}
+
+void doctor_check_environment(const struct doctor *d, struct doctor_finding *f)
+{
+        static const char prefix[] = "SANDBOX_RUNNER_";
+        _cleanup_buf_ struct sr_buf unknown = {0}, fix = {0};
+
+        (void)d;
+        for (char *const *entry = environ; *entry != NULL; entry++) {
+                _cleanup_free_ char *name = sr_memdup0(*entry, strcspn(*entry, "=")), *nearest = NULL;
+
+                if (strncmp(name, prefix, strlen(prefix)) != 0 || sr_config_knows_variable(name, &nearest))
+                        continue;
+                sr_buf_printf(&unknown, "%s%s", unknown.len > 0 ? ", " : "", name);
+                if (nearest != NULL)
+                        sr_buf_printf(&unknown, " (did you mean %s?)", nearest);
+                sr_buf_printf(&fix, " %s", name);
+        }
+        if (unknown.len == 0) {
+                doctor_found(f, DOCTOR_OK, "no SANDBOX_RUNNER_* variable without a meaning");
+                return;
+        }
+        doctor_found(f, DOCTOR_WARNING, "set, but no variable of this program's, and without effect: %s",
+                     unknown.data);
+        doctor_fix(f, "unset%s", fix.data);
+}
+
 static void check_program(const struct doctor *d, struct doctor_finding *f, const char *name)
 {
         _cleanup_error_ struct sr_error *error = NULL;
@@ -20,8 +61,8 @@ static void check_program(const struct doctor *d, struct doctor_finding *f, cons
                 doctor_found(f, DOCTOR_OK, "%s", path);
                 return;
         }
-        doctor_found(f, DOCTOR_MISSING, "%s", sr_error_message(error));
-        doctor_advise(f, "build or install all of the project: its programs work together");
+        doctor_found(f, DOCTOR_ERROR, "%s", sr_error_message(error));
+        doctor_fix(f, "build or install all of the project: its programs work together");
 }
 
 void doctor_check_spawner(const struct doctor *d, struct doctor_finding *f)
@@ -56,12 +97,12 @@ void doctor_check_store(const struct doctor *d, struct doctor_finding *f)
         int problem = check_writable(d->config->store, &exists);
 
         if (d->store == NULL) {
-                doctor_found(f, DOCTOR_MISSING, "%s", d->store_problem);
-                doctor_advise(f, "name another directory with --store or images.store");
+                doctor_found(f, DOCTOR_ERROR, "%s", d->store_problem);
+                doctor_fix(f, "name another directory with --store or images.store");
         } else if (problem != 0) {
                 doctor_found(f, DOCTOR_WARNING, "%s cannot be written: %s; images cannot be brought in",
                              d->config->store, strerror(problem));
-                doctor_advise(f, "make it writable, or name another directory with --store or images.store");
+                doctor_fix(f, "make it writable, or name another directory with --store or images.store");
         } else {
                 doctor_found(f, DOCTOR_OK, "%s%s%s%s", d->config->store,
                              exists ? "" : ", to be made with the first image",
@@ -75,7 +116,7 @@ void doctor_check_languages(const struct doctor *d, struct doctor_finding *f)
         _cleanup_buf_ struct sr_buf names = {0}, faults = {0};
 
         if (d->languages == NULL) {
-                doctor_found(f, DOCTOR_MISSING, "%s", d->languages_problem);
+                doctor_found(f, DOCTOR_ERROR, "%s", d->languages_problem);
                 return;
         }
         for (size_t i = 0; i < sr_language_count(d->languages); i++)
@@ -86,12 +127,12 @@ void doctor_check_languages(const struct doctor *d, struct doctor_finding *f)
                 sr_buf_printf(&faults, "%s%s: %s", i > 0 ? "; " : "", problem->path, problem->reason);
         }
         if (names.len == 0) {
-                doctor_found(f, DOCTOR_MISSING, "there is none%s%s", faults.len > 0 ? ": " : "",
+                doctor_found(f, DOCTOR_ERROR, "there is none%s%s", faults.len > 0 ? ": " : "",
                              faults.len > 0 ? faults.data : "");
-                doctor_advise(f, "name a directory of language files with languages.directories");
+                doctor_fix(f, "name a directory of language files with languages.directories");
         } else if (faults.len > 0) {
                 doctor_found(f, DOCTOR_WARNING, "%s; not used: %s", names.data, faults.data);
-                doctor_advise(f, "correct these files");
+                doctor_fix(f, "correct these files");
         } else {
                 doctor_found(f, DOCTOR_OK, "%s", names.data);
         }
@@ -102,7 +143,7 @@ void doctor_check_images(const struct doctor *d, struct doctor_finding *f)
         _cleanup_buf_ struct sr_buf ready = {0}, absent = {0}, advice = {0};
 
         if (d->languages == NULL || d->store == NULL) {
-                doctor_found(f, DOCTOR_MISSING, "not looked at, because an earlier check failed");
+                doctor_found(f, DOCTOR_ERROR, "not looked at, because an earlier check failed");
                 return;
         }
         for (size_t i = 0; i < sr_language_count(d->languages); i++) {
@@ -126,11 +167,11 @@ void doctor_check_images(const struct doctor *d, struct doctor_finding *f)
                 doctor_found(f, DOCTOR_OK, "%s", ready.data);
                 return;
         }
-        doctor_found(f, ready.len > 0 ? DOCTOR_WARNING : DOCTOR_MISSING, "%s%snone for %s",
+        doctor_found(f, ready.len > 0 ? DOCTOR_WARNING : DOCTOR_ERROR, "%s%snone for %s",
                      ready.len > 0 ? ready.data : "", ready.len > 0 ? "; " : "",
                      absent.len > 0 ? absent.data : "any language");
-        doctor_advise(f, "%s",
-                      advice.len > 0 ? advice.data : "sandbox-runner image import PATH --name REFERENCE");
+        doctor_fix(f, "%s",
+                   advice.len > 0 ? advice.data : "sandbox-runner image import PATH --name REFERENCE");
 }
 
 void doctor_check_history(const struct doctor *d, struct doctor_finding *f)
@@ -153,14 +194,14 @@ void doctor_check_history(const struct doctor *d, struct doctor_finding *f)
         if (sr_history_open(path, true, &history, &notice, &error) < 0 ||
             sr_history_list(history, 1, &records, &count, &error) < 0) {
                 doctor_found(f, DOCTOR_WARNING, "%s", sr_error_message(error));
-                doctor_advise(f, "runs go on without it; move the file away or name another with --db");
+                doctor_fix(f, "runs go on without it; move the file away or name another with --db");
                 return;
         }
         sr_history_records_free(records, count);
         if (problem != 0) {
                 doctor_found(f, DOCTOR_WARNING, "%s cannot be written: %s; runs go on without being recorded",
                              path, strerror(problem));
-                doctor_advise(f, "make it writable, or name another file with --db or history.database");
+                doctor_fix(f, "make it writable, or name another file with --db or history.database");
                 return;
         }
         doctor_found(f, DOCTOR_OK, "%s%s", path, exists ? "" : ", to be made with the first run");
@@ -186,19 +227,16 @@ static const struct sr_language *pick_language(const struct doctor *d)
 
 void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
 {
-        struct sr_config config = *d->config;
         const struct sr_language *language = pick_language(d);
-        _cleanup_error_ struct sr_error *error = NULL;
-        _cleanup_runner_ struct sr_runner *runner = NULL;
         _cleanup_result_ struct sr_run_result *result = NULL;
 
-        if (language == NULL) {
-                doctor_found(f, DOCTOR_MISSING, "not tried, because no language is ready");
+        if (d->runner == NULL) {
+                doctor_found(f, DOCTOR_ERROR, "no sandbox can be made: %s", d->runner_problem);
                 return;
         }
-        config.history_enabled = false; // a trial is nobody's run
-        if (sr_runner_new(&config, &runner, &error) < 0) {
-                doctor_found(f, DOCTOR_MISSING, "%s", sr_error_message(error));
+        if (language == NULL) {
+                doctor_found(f, DOCTOR_ERROR,
+                             "sandboxes can be made; not tried, because no language is ready");
                 return;
         }
 
@@ -207,14 +245,14 @@ void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
         struct sr_run_request request = {.language = language->name,
                                          .code = "#\n",
                                          .code_length = 2,
-                                         .timeout_s = config.default_timeout_s,
+                                         .timeout_s = d->config->default_timeout_s,
                                          .stdin_fd = -1};
 
-        result = sr_runner_execute(runner, &request, NULL);
+        result = sr_runner_execute(d->runner, &request, NULL);
         if (result->accepted && result->reason == SR_REASON_EXIT)
                 doctor_found(f, DOCTOR_OK, "an empty %s program ran in %s in %.0f ms", language->name,
                              result->image, result->duration_ms);
         else
-                doctor_found(f, DOCTOR_MISSING, "an empty %s program did not run: %s: %s", language->name,
+                doctor_found(f, DOCTOR_ERROR, "an empty %s program did not run: %s: %s", language->name,
                              sr_run_reason_name(result->reason), result->err);
 }

@@ -88,7 +88,7 @@ static void set_log_level(const char *name)
                         sr_log_set_level((enum sr_log_level)i);
 }
 
-int sr_cli_load_config(struct sr_cli *cli, struct sr_config **ret)
+int sr_cli_load_config_with(struct sr_cli *cli, struct sr_config **ret, char ***problems)
 {
         _cleanup_error_ struct sr_error *error = NULL;
         struct sr_config_input input = {
@@ -96,10 +96,16 @@ int sr_cli_load_config(struct sr_cli *cli, struct sr_config **ret)
                 .environment = environ,
                 .flags = cli->flags,
                 .program_directory = cli->program_directory,
+                .problems = problems,
         };
 
         if (sr_config_load(&input, ret, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
         set_log_level((*ret)->log_level);
         return SR_EXIT_OK;
+}
+
+int sr_cli_load_config(struct sr_cli *cli, struct sr_config **ret)
+{
+        return sr_cli_load_config_with(cli, ret, NULL);
 }

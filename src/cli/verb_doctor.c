@@ -1,8 +1,6 @@
 // `doctor`: what this host offers, what is missing and what brings it. One table of checks; each says what it
 // found, what that means and what to do.
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,67 +18,78 @@ static const struct sr_option options[] = {
 };
 
 static const struct doctor_check checks[] = {
-        {"kernel", true, doctor_check_kernel},
-        {"system calls", true, doctor_check_system_calls},
-        {"user namespaces", true, doctor_check_user_namespaces},
-        {"other namespaces", true, doctor_check_namespaces},
-        {"/proc", true, doctor_check_proc},
-        {"seccomp", true, doctor_check_seccomp},
-        {"control groups", false, doctor_check_cgroups},
-        {"Landlock", false, doctor_check_landlock},
-        {"user ids", true, doctor_check_identity},
-        {"spawner", true, doctor_check_spawner},
-        {"image program", false, doctor_check_image_program},
-        {"image store", true, doctor_check_store},
-        {"languages", true, doctor_check_languages},
-        {"images", true, doctor_check_images},
-        {"history", false, doctor_check_history},
-        {"trial run", true, doctor_check_run},
+        {"configuration", "configuration", true, doctor_check_configuration},
+        {"environment", "environment", false, doctor_check_environment},
+        {"kernel", "kernel", true, doctor_check_kernel},
+        {"user-namespaces", "user namespaces", true, doctor_check_user_namespaces},
+        {"namespaces", "other namespaces", true, doctor_check_namespaces},
+        {"proc", "/proc", true, doctor_check_proc},
+        {"seccomp", "seccomp", true, doctor_check_seccomp},
+        {"landlock", "Landlock", false, doctor_check_landlock},
+        {"limits", "limits", false, doctor_check_limits},
+        {"ids", "user ids", true, doctor_check_ids},
+        {"spawner", "spawner", true, doctor_check_spawner},
+        {"image-program", "image program", false, doctor_check_image_program},
+        {"store", "image store", true, doctor_check_store},
+        {"languages", "languages", true, doctor_check_languages},
+        {"images", "images", true, doctor_check_images},
+        {"history", "history", false, doctor_check_history},
+        {"trial-run", "trial run", true, doctor_check_run},
 };
 
 #define CHECK_COUNT (sizeof(checks) / sizeof(checks[0]))
 
 static const char *const state_names[] = {
-        [DOCTOR_OK] = "ok", [DOCTOR_WARNING] = "warning", [DOCTOR_MISSING] = "missing"};
+        [DOCTOR_OK] = "ok", [DOCTOR_WARNING] = "warning", [DOCTOR_ERROR] = "error"};
 
-void doctor_found(struct doctor_finding *f, enum doctor_state state, const char *format, ...)
+// The paths of our programs as one AppArmor pattern. The command makes the namespaces; the image program does
+// too, for recipes.
+static char *program_pattern(const struct sr_cli *cli)
 {
-        va_list arguments;
+        static const char *const names[] = {"sandbox-runner-image", "sandbox-runner-spawner"};
+        _cleanup_buf_ struct sr_buf pattern = {0};
 
-        va_start(arguments, format);
-        free(f->detail);
-        f->state = state;
-        f->detail = sr_vasprintf(format, arguments);
-        va_end(arguments);
+        if (cli->program_directory == NULL)
+                return NULL;
+        sr_buf_printf(&pattern, "/{%s/sandbox-runner", cli->program_directory + 1);
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                _cleanup_free_ char *path = NULL;
+
+                if (sr_config_find_helper(cli->program_directory, names[i], &path, NULL) == 0)
+                        sr_buf_printf(&pattern, ",%s", path + 1);
+        }
+        sr_buf_append_text(&pattern, "}");
+        return sr_buf_steal(&pattern, NULL);
 }
 
-void doctor_advise(struct doctor_finding *f, const char *format, ...)
+// config is a copy of what was read: a trial is nobody's run.
+static void open_doctor(struct doctor *d, const struct sr_config *config)
 {
-        va_list arguments;
+        _cleanup_error_ struct sr_error *languages_error = NULL, *store_error = NULL, *runner_error = NULL;
 
-        va_start(arguments, format);
-        free(f->advice);
-        f->advice = sr_vasprintf(format, arguments);
-        va_end(arguments);
-}
-
-static void open_doctor(struct doctor *d)
-{
-        _cleanup_error_ struct sr_error *languages_error = NULL, *store_error = NULL;
-
-        sr_host_try_namespaces(&d->trial);
+        sr_host_try(&d->trial);
+        doctor_facts_read("", d->config->root_id_base, &d->facts);
+        d->facts.programs = program_pattern(d->cli);
         if (sr_language_load(d->config->catalogues, &d->languages, &languages_error) < 0)
                 d->languages_problem = sr_strdup(sr_error_message(languages_error));
         if (sr_image_store_open(d->config->store, d->config->lower_store, &d->store, &store_error) < 0)
                 d->store_problem = sr_strdup(sr_error_message(store_error));
+        if (sr_runner_new(config, &d->runner, &runner_error) == 0)
+                sr_runner_host(d->runner, &d->host);
+        else
+                d->runner_problem = sr_strdup(sr_error_message(runner_error));
 }
 
 static void close_doctor(struct doctor *d)
 {
+        d->runner = sr_runner_free(d->runner);
+        sr_run_host_clear(&d->host);
+        sr_freep(&d->runner_problem);
         d->languages = sr_language_free(d->languages);
         d->store = sr_image_store_close(d->store);
         sr_freep(&d->languages_problem);
         sr_freep(&d->store_problem);
+        doctor_facts_clear(&d->facts);
 }
 
 static void write_string(struct sr_json_writer *w, const char *key, const char *text)
@@ -96,20 +105,28 @@ static void write_string(struct sr_json_writer *w, const char *key, const char *
         sr_json_string(w, key, clean.data != NULL ? clean.data : "");
 }
 
-static void write_json(const struct doctor_finding *findings, bool ready, struct sr_buf *out)
+static void write_json(const struct doctor *d, const struct doctor_finding *findings, bool ready,
+                       struct sr_buf *out)
 {
         struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
 
         sr_json_open_object(&w, NULL);
         sr_json_bool(&w, "ready", ready);
+        sr_json_open_object(&w, "limits");
+        sr_json_string_or_null(&w, "memory", d->host.memory);
+        sr_json_string_or_null(&w, "cpu", d->host.cpu);
+        sr_json_string_or_null(&w, "pids", d->host.pids);
+        sr_json_close_object(&w);
+        sr_json_string_or_null(&w, "ids", d->runner == NULL ? NULL : d->host.own_ids ? "range" : "single");
         sr_json_open_array(&w, "checks");
         for (size_t i = 0; i < CHECK_COUNT; i++) {
                 sr_json_open_object(&w, NULL);
-                sr_json_string(&w, "name", checks[i].name);
+                sr_json_string(&w, "id", checks[i].id);
+                sr_json_string(&w, "title", checks[i].title);
                 sr_json_string(&w, "state", state_names[findings[i].state]);
                 sr_json_bool(&w, "needed", checks[i].needed);
-                write_string(&w, "detail", findings[i].detail);
-                write_string(&w, "advice", findings[i].advice);
+                write_string(&w, "found", findings[i].found);
+                write_string(&w, "fix", findings[i].fix);
                 sr_json_close_object(&w);
         }
         sr_json_close_array(&w);
@@ -122,39 +139,45 @@ static void write_text(const struct doctor_finding *findings, bool ready, struct
         _cleanup_table_ struct sr_text_table table = {.columns = 3};
 
         for (size_t i = 0; i < CHECK_COUNT; i++) {
+                char *rest = findings[i].fix, *line;
+                const char *mark = "→";
+
                 sr_text_table_add(&table, state_names[findings[i].state]);
-                sr_text_table_add(&table, checks[i].name);
-                sr_text_table_add(&table, findings[i].detail);
-                if (findings[i].advice != NULL) {
+                sr_text_table_add(&table, checks[i].title);
+                sr_text_table_add(&table, findings[i].found);
+                for (; (line = strsep(&rest, "\n")) != NULL; mark = "or") {
                         sr_text_table_add(&table, " ");
                         sr_text_table_add(&table, " ");
-                        sr_text_table_addf(&table, "→ %s", findings[i].advice);
+                        sr_text_table_addf(&table, "%s %s", mark, line);
                 }
         }
         sr_text_table_print(&table, out);
         sr_buf_append_text(out, ready ? "\nSnippets can run here.\n"
-                                      : "\nSnippets cannot run here yet: see what is missing.\n");
+                                      : "\nSnippets cannot run here yet: see the errors.\n");
 }
 
-static int examine(struct sr_cli *cli, struct sr_config *config, bool json)
+static int examine(struct sr_cli *cli, const struct sr_config *config, char **problems, bool json)
 {
-        struct doctor d = {.cli = cli, .config = config};
+        struct doctor d = {.cli = cli, .config = config, .config_problems = problems};
+        struct sr_config trial_config = *config;
         struct doctor_finding findings[CHECK_COUNT] = {0};
         _cleanup_buf_ struct sr_buf text = {0};
         bool ready = true;
 
-        open_doctor(&d);
+        trial_config.history_enabled = false; // a trial is nobody's run
+        open_doctor(&d, &trial_config);
         for (size_t i = 0; i < CHECK_COUNT; i++) {
                 checks[i].check(&d, &findings[i]);
-                if (checks[i].needed && findings[i].state == DOCTOR_MISSING)
+                if (checks[i].needed && findings[i].state == DOCTOR_ERROR)
                         ready = false;
         }
+        if (json)
+                write_json(&d, findings, ready, &text);
+        else
+                write_text(findings, ready, &text);
         close_doctor(&d);
-        (json ? write_json : write_text)(findings, ready, &text);
-        for (size_t i = 0; i < CHECK_COUNT; i++) {
-                free(findings[i].detail);
-                free(findings[i].advice);
-        }
+        for (size_t i = 0; i < CHECK_COUNT; i++)
+                doctor_finding_clear(&findings[i]);
 
         int status = sr_cli_print(cli, &text);
 
@@ -164,6 +187,7 @@ static int examine(struct sr_cli *cli, struct sr_config *config, bool json)
 static int doctor_main(struct sr_cli *cli, char *const *arguments)
 {
         _cleanup_config_ struct sr_config *config = NULL;
+        _cleanup_strv_ char **problems = NULL;
         bool json = false;
 
         sr_cli_scan(cli, arguments);
@@ -175,11 +199,11 @@ static int doctor_main(struct sr_cli *cli, char *const *arguments)
                 json = true;
         }
 
-        int status = sr_cli_load_config(cli, &config);
+        int status = sr_cli_load_config_with(cli, &config, &problems);
 
         if (status != SR_EXIT_OK)
                 return status;
-        return examine(cli, config, json);
+        return examine(cli, config, problems, json);
 }
 
 const struct sr_verb sr_verb_doctor = {
@@ -189,8 +213,8 @@ const struct sr_verb sr_verb_doctor = {
         .description =
                 "Checks what a sandbox needs of this host, and this installation, and runs an empty "
                 "program.\n"
-                "Each line says what was found; an arrow, what to do. Exit status 0 when snippets can run\n"
-                "here, 1 when not.",
+                "Each line says what was found; an arrow, the command that mends it. Exit status 0 when\n"
+                "snippets can run here, 1 when not.",
         .options = options,
         .usage_status = SR_EXIT_USAGE,
         .failure_status = SR_EXIT_FAILURE,

@@ -6,8 +6,8 @@
 // flat ({"run.timeout": 10}). It is $XDG_CONFIG_HOME/sandbox-runner/config.json (else ~/.config/…), after it
 // nothing else; /etc/sandbox-runner/config.json is read first where it exists. SANDBOX_RUNNER_CONFIG names
 // another file. The variable of a tunable is SANDBOX_RUNNER_ and its name in capitals, dots as underscores;
-// one set to nothing counts as not set. Variables of other names are ignored, unknown names in a file or flag
-// are errors.
+// one set to nothing counts as not set. Variables of other names are ignored (`doctor` warns of them),
+// unknown names in a file or flag are errors.
 //
 // Values: sizes in bytes or with K, M, G, T ("64M", "64MiB", powers of 1024); times in seconds or with s, ms,
 // min; processors with up to three decimals; paths absolute, with "~/", or relative to the file's directory
@@ -75,6 +75,9 @@ struct sr_config_input {
                                        // checkout or share/sandbox-runner of an installation; NULL: unknown
         const char *config_file;       // as SANDBOX_RUNNER_CONFIG, but stronger; NULL: not given
         const char *system_directory;  // NULL: /etc/sandbox-runner; its config.json and languages/
+        // NULL: the first mistake in a file or variable is an error. Else each is a sentence added to this
+        // list, the caller's, and what it is about stays as it was; error must then not be NULL.
+        char ***problems;
 };
 
 // Reads everything. A bad value is an error that names the source (file, variable or flag), the tunable, the
@@ -98,6 +101,11 @@ int sr_config_parse(const char *name, const char *text, uint64_t *ret, struct sr
 void sr_config_range(const char *name, uint64_t *ret_minimum, uint64_t *ret_maximum);
 // A number in that unit as it is written ("256M", "0.5", "30s"); the caller frees it.
 char *sr_config_text(const char *name, uint64_t number);
+
+// Whether a variable of this name, which begins with SANDBOX_RUNNER_, means anything to this program. Where
+// it does not, *ret_nearest is the name most like it of one that does, freed by the caller; NULL when none
+// is.
+bool sr_config_knows_variable(const char *name, char **ret_nearest);
 
 // The directory of the running program (from /proc/self/exe), freed by the caller; NULL when unknown.
 char *sr_config_program_directory(void);

@@ -46,6 +46,8 @@ const struct config_tunable *config_find(const char *name);
 size_t config_index(const struct config_tunable *tunable);
 // The name most like a mistyped one, or NULL when none is near.
 const char *config_nearest(const char *name);
+// How many letters must be changed, added or left out to make one of the other; their case is nothing.
+size_t config_distance(const char *left, const char *right);
 // "SANDBOX_RUNNER_RUN_TIMEOUT" for run.timeout; freed by the caller.
 char *config_variable(const struct config_tunable *tunable);
 

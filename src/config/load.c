@@ -31,6 +31,16 @@ void config_note_source(struct config_loader *loader, const struct config_tunabl
         *to = sr_strdup(source);
 }
 
+// Takes note of a mistake where the caller wants to hear of all of them; else hands it on.
+static int note_problem(const struct config_loader *loader, int r, struct sr_error **error)
+{
+        if (r >= 0 || loader->input->problems == NULL)
+                return r;
+        sr_strv_append(loader->input->problems, sr_strdup(sr_error_message(*error)));
+        *error = sr_error_free(*error);
+        return 0;
+}
+
 static int unknown_name(const char *where, const char *name, struct sr_error **error)
 {
         _cleanup_free_ char *shown = config_shown(name);
@@ -145,7 +155,8 @@ static int set_document(struct config_loader *loader, const struct file *file, c
         cJSON_ArrayForEach(entry, document)
         {
                 if (!cJSON_IsObject(entry)) {
-                        int r = set_item(loader, file, entry->string, entry, error);
+                        int r = note_problem(loader, set_item(loader, file, entry->string, entry, error),
+                                             error);
 
                         if (r < 0)
                                 return r;
@@ -154,7 +165,7 @@ static int set_document(struct config_loader *loader, const struct file *file, c
                 cJSON_ArrayForEach(item, entry)
                 {
                         _cleanup_free_ char *name = sr_asprintf("%s.%s", entry->string, item->string);
-                        int r = set_item(loader, file, name, item, error);
+                        int r = note_problem(loader, set_item(loader, file, name, item, error), error);
 
                         if (r < 0)
                                 return r;
@@ -195,7 +206,7 @@ static int set_files(struct config_loader *loader, struct sr_error **error)
 {
         const char *named = loader->input->config_file;
         _cleanup_free_ char *system = sr_asprintf("%s/config.json", config_system_directory(loader));
-        int r = read_file(loader, system, false, error);
+        int r = note_problem(loader, read_file(loader, system, false, error), error);
 
         if (r < 0)
                 return r;
@@ -206,13 +217,15 @@ static int set_files(struct config_loader *loader, struct sr_error **error)
 
                 r = config_resolve(named, config_home(loader), config_cwd(loader), &path, error);
                 if (r < 0)
-                        return sr_error_prefix(error, r, PREFIX "CONFIG");
-                return read_file(loader, path, true, error);
+                        r = sr_error_prefix(error, r, PREFIX "CONFIG");
+                else
+                        r = read_file(loader, path, true, error);
+                return note_problem(loader, r, error);
         }
 
         _cleanup_free_ char *path = config_xdg_path(loader, "XDG_CONFIG_HOME", ".config", "config.json");
 
-        return path != NULL ? read_file(loader, path, false, error) : 0;
+        return path != NULL ? note_problem(loader, read_file(loader, path, false, error), error) : 0;
 }
 
 // Variables of other names are somebody else's: SANDBOX_RUNNER_URL belongs to the remote backend.
@@ -236,9 +249,14 @@ static int set_environment(struct config_loader *loader, struct sr_error **error
                         int r = config_set(loader->config, tunable, *entry + length + 1, config_home(loader),
                                            config_cwd(loader), error);
 
+                        if (r == 0) {
+                                config_note_source(loader, tunable, source);
+                                break;
+                        }
+                        r = note_problem(loader, sr_error_prefix(error, r, "%s: %s", variable, tunable->name),
+                                         error);
                         if (r < 0)
-                                return sr_error_prefix(error, r, "%s: %s", variable, tunable->name);
-                        config_note_source(loader, tunable, source);
+                                return r;
                         break;
                 }
         }
@@ -322,6 +340,7 @@ static int check_ceiling(struct sr_config *config, const char *name, const char 
 
         _cleanup_free_ char *value = config_format(config, tunable), *limit = config_format(config, top);
 
+        config_set_number(config, tunable, most);
         return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
                             "%s (%s, from %s) is above %s (%s, from %s): lower the first or raise the second",
                             name, value, where_from(config, name), ceiling, limit,
@@ -329,8 +348,9 @@ static int check_ceiling(struct sr_config *config, const char *name, const char 
 }
 
 // What no single value shows.
-static int check_together(struct sr_config *config, struct sr_error **error)
+static int check_together(const struct config_loader *loader, struct sr_error **error)
 {
+        struct sr_config *config = loader->config;
         int r = need_path(config->store, "images.store", "XDG_DATA_HOME", error);
 
         if (r == 0 && config->history_enabled)
@@ -338,20 +358,24 @@ static int check_together(struct sr_config *config, struct sr_error **error)
         if (r < 0)
                 return r;
         for (size_t i = 0; i < sizeof(ceilings) / sizeof(ceilings[0]); i++) {
-                r = check_ceiling(config, ceilings[i].name, ceilings[i].ceiling, error);
+                r = note_problem(loader, check_ceiling(config, ceilings[i].name, ceilings[i].ceiling, error),
+                                 error);
                 if (r < 0)
                         return r;
         }
-        if (config->output_keep_bytes > config->output_kill_bytes)
-                return sr_error_set(
+        if (config->output_keep_bytes > config->output_kill_bytes) {
+                r = sr_error_set(
                         error, SR_ERROR_BAD_REQUEST, EINVAL,
                         "output.keep (%llu bytes, from %s) is above output.kill (%llu bytes, from %s): "
                         "lower the first or raise the second",
                         (unsigned long long)config->output_keep_bytes, where_from(config, "output.keep"),
                         (unsigned long long)config->output_kill_bytes, where_from(config, "output.kill"));
+                r = note_problem(loader, r, error);
+                config->output_keep_bytes = config->output_kill_bytes;
+        }
         config->run.timeout_us = config->default_timeout_s * UINT64_C(1000000);
         config->compile.scratch_bytes = config->run.scratch_bytes;
-        return 0;
+        return r;
 }
 
 int sr_config_load(const struct sr_config_input *input, struct sr_config **ret, struct sr_error **error)
@@ -369,7 +393,7 @@ int sr_config_load(const struct sr_config_input *input, struct sr_config **ret, 
         if (r == 0)
                 r = set_flags(&loader, error);
         if (r == 0)
-                r = check_together(config, error);
+                r = check_together(&loader, error);
         free(loader.home);
         free(loader.cwd);
         if (r == 0)

@@ -289,7 +289,7 @@ char *config_variable(const struct config_tunable *tunable)
 
 // Levenshtein distance, letter case ignored. Longer names than any of the table are cut: they are far anyway.
 #define DISTANCE_LENGTH 40
-static size_t distance(const char *left, const char *right)
+size_t config_distance(const char *left, const char *right)
 {
         size_t rows = strnlen(left, DISTANCE_LENGTH), columns = strnlen(right, DISTANCE_LENGTH);
         size_t row[DISTANCE_LENGTH + 1];
@@ -323,11 +323,11 @@ const char *config_nearest(const char *name)
 
         for (size_t i = 0; i < config_tunable_count; i++) {
                 const char *candidate = config_tunables[i].name;
-                size_t far = distance(name, candidate);
+                size_t far = config_distance(name, candidate);
 
                 // "memory" means "run.memory".
                 if (strchr(name, '.') == NULL) {
-                        size_t member = distance(name, strchr(candidate, '.') + 1);
+                        size_t member = config_distance(name, strchr(candidate, '.') + 1);
 
                         if (member < far)
                                 far = member;

@@ -172,6 +172,17 @@ enum sr_run_found {
 // Ends one run as its cancel handle would. May be called again, to see whether it has ended.
 enum sr_run_found sr_runner_end(struct sr_runner *runner, uint64_t number);
 
+// What this host lets the sandboxes of a runner have.
+struct sr_run_host {
+        // What enforces each limit: "cgroup2", "cgroup1", "watchdog" or "none".
+        const char *memory, *cpu, *pids;
+        char *limits_why; // a sentence: why not each has a cgroup; NULL when each has one
+        bool own_ids;     // each program has a host id of its own
+        char *ids_why;    // a sentence: why not; NULL when it has
+};
+void sr_runner_host(struct sr_runner *runner, struct sr_run_host *ret);
+void sr_run_host_clear(struct sr_run_host *host);
+
 const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner);
 // NULL when history is off or could not be opened (*ret_problem then says why, when there is
 // anything to say; the caller frees it).

@@ -175,8 +175,8 @@ def test_a_faulty_language_file_is_named_and_harms_nothing(runner):
     assert "broken.json" in done.err and "half.json" in done.err
     ran = runner.run("run", "--set", setting, "-l", "python", "-c", "print(1)")
     assert (ran.code, ran.out) == (0, "1\n"), repr(ran)
-    checks = {check["name"]: check for check in runner.run("doctor", "--json", "--set", setting).json()["checks"]}
-    assert checks["languages"]["state"] == "warning" and "broken.json" in checks["languages"]["detail"]
+    checks = {check["id"]: check for check in runner.run("doctor", "--json", "--set", setting).json()["checks"]}
+    assert checks["languages"]["state"] == "warning" and "broken.json" in checks["languages"]["found"]
 
 
 # history
