@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-set -- man/*.1
+set -- man/*.[1-8]
 [ -e "$1" ] || {
         echo 'no manual pages under man/' >&2
         exit 1

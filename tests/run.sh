@@ -21,6 +21,7 @@ file:/etc/ssl/certs/ca-certificates.crt:ca-certificates
 module:cmocka:libcmocka-dev file:/usr/bin/python3:python3 file:/usr/lib/python3/dist-packages/pytest:python3-pytest
 command:shellcheck:shellcheck command:mandoc:mandoc command:readelf:binutils command:setpriv:util-linux
 command:useradd:passwd command:bwrap:bubblewrap command:node:nodejs command:npm:npm
+file:/usr/sbin/dockerd:docker.io file:/usr/bin/docker:docker-cli
 '
 recipes='minimal python gcc'
 
@@ -69,8 +70,26 @@ install_missing() {
                 as_root='sudo'
         fi
         $as_root apt-get update -q || true # an index from before may do
+        # Debian 12 has the client in docker.io.
+        if ! apt-cache show docker-cli >/dev/null 2>&1; then
+                packages=$(printf '%s' "$packages" | sed 's/docker-cli/docker.io/')
+        fi
+        # The tests start a dockerd of their own. The package's would change the firewall: it is not started, now
+        # or with the machine.
+        policy=/usr/sbin/policy-rc.d
+        failed=
+        case " $packages" in
+        *' docker.io '*) [ ! -e "$policy" ] || policy= ;;
+        *) policy= ;;
+        esac
+        [ -z "$policy" ] || printf '#!/bin/sh\nexit 101\n' | $as_root install -m 755 /dev/stdin "$policy"
         # shellcheck disable=SC2086 # a list of words
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages || failed=1
+        if [ -n "$policy" ]; then
+                $as_root rm -f "$policy"
+                $as_root systemctl disable docker.service docker.socket containerd.service >/dev/null 2>&1 || true
+        fi
+        [ -z "$failed" ] || die 'apt-get could not install them'
         packages=$(missing_packages)
         [ -z "$packages" ] || die "still missing after the installation: $packages"
 }

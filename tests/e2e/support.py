@@ -486,8 +486,12 @@ class Lab:
             self.copies = (top / "build" / "sandbox-runner", self.base / "store")
         return self.copies
 
+    def store_of(self, identity):
+        """The prepared image store, where this identity can read it."""
+        return self._copied()[1] if identity.switching else self.store
+
     def environment(self, identity, place):
-        _program, store = self._copied() if identity.switching else (self.program, self.store)
+        store = self.store_of(identity)
         names = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state",
                  "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}
         env = {}

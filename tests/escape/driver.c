@@ -44,6 +44,7 @@ struct driver {
         const char *chain_id; // NULL: the host's own directories
         int program_fd;
         struct sr_buf program;
+        struct sr_sandbox *armed; // for attempts that need no /scratch of their own; NULL: not made yet
 };
 
 struct result {
@@ -177,13 +178,22 @@ static bool run_half(const struct driver *driver, struct sr_sandbox *sandbox, co
         return ran;
 }
 
-static void attempt_alone(const struct driver *driver, const char *name, bool sealed, struct result *result)
+static void attempt_in_new(const struct driver *driver, const char *name, struct result *result)
 {
         _cleanup_sandbox_ struct sr_sandbox *sandbox = open_armed(driver, result);
 
         if (sandbox != NULL)
-                run_half(driver, sandbox, name, true,
-                         sealed ? SR_SANDBOX_SCRATCH_READ : SR_SANDBOX_SCRATCH_WRITE, result);
+                run_half(driver, sandbox, name, true, SR_SANDBOX_SCRATCH_WRITE, result);
+}
+
+static void attempt_alone(struct driver *driver, const char *name, bool sealed, struct result *result)
+{
+        if (driver->armed == NULL)
+                driver->armed = open_armed(driver, result);
+        if (driver->armed != NULL &&
+            !run_half(driver, driver->armed, name, true,
+                      sealed ? SR_SANDBOX_SCRATCH_READ : SR_SANDBOX_SCRATCH_WRITE, result))
+                driver->armed = sr_sandbox_close(driver->armed); // the spawner may have died of it
 }
 
 static void attempt_sequel(const struct driver *driver, const char *name, struct result *result)
@@ -194,7 +204,7 @@ static void attempt_sequel(const struct driver *driver, const char *name, struct
 
         sr_sandbox_close(sandbox);
         if (ready)
-                attempt_alone(driver, name, false, result);
+                attempt_in_new(driver, name, result);
 }
 
 // Waits until the first half of a pair says that it is ready.
@@ -235,7 +245,7 @@ static void attempt_pair(const struct driver *driver, const char *name, struct r
                 return;
         }
         if (wait_until_ready(from, result))
-                attempt_alone(driver, name, false, result);
+                attempt_in_new(driver, name, result);
         // It must still be there: nothing but the next line ends it.
         struct pollfd polled = {.fd = sr_sandbox_poll_fd(partner), .events = POLLIN};
         bool survived = poll(&polled, 1, 0) == 0;
@@ -293,7 +303,7 @@ static void attempt_job(const struct driver *driver, const char *name, struct re
         sr_capture_clear(&capture);
 }
 
-static enum verdict attempt(const struct driver *driver, const char *name, const char *kind)
+static enum verdict attempt(struct driver *driver, const char *name, const char *kind)
 {
         struct result result = {.verdict = UNDECIDED};
 
@@ -321,6 +331,27 @@ static enum verdict attempt(const struct driver *driver, const char *name, const
         return result.verdict;
 }
 
+// 0, the command's exit code, or 1 when the host was reached meanwhile.
+static int run_command(const struct host *host, char **command)
+{
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                for (char **entry = host->environment; *entry != NULL; entry++)
+                        putenv(*entry);
+                execvp(command[0], command);
+                _exit(127);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+                return UNDECIDED;
+
+        const char *damage = host_damage(host);
+        if (damage != NULL)
+                fprintf(stderr, "escape-driver: %s\n", damage);
+        return damage != NULL ? OPEN : WIFEXITED(status) ? WEXITSTATUS(status) : UNDECIDED;
+}
+
 static bool is_wanted(const char *name, char **names)
 {
         if (*names == NULL)
@@ -332,7 +363,7 @@ static bool is_wanted(const char *name, char **names)
 }
 
 // Goes by what the program itself lists.
-static int attempt_all(const struct driver *driver, const char *program, char **names)
+static int attempt_all(struct driver *driver, const char *program, char **names)
 {
         _cleanup_free_ char *command = sr_asprintf("exec '%s' --list", program);
         FILE *list = popen(command, "re");
@@ -398,11 +429,9 @@ static int start(struct driver *driver, const char *spawner, const char *store, 
 int main(int argc, char **argv)
 {
         static const struct option options[] = {
-                {"store", required_argument, NULL, 's'},
-                {"tree", required_argument, NULL, 't'},
-                {"spawner", required_argument, NULL, 'p'},
-                {"program", required_argument, NULL, 'e'},
-                {NULL, 0, NULL, 0},
+                {"store", required_argument, NULL, 's'},   {"tree", required_argument, NULL, 't'},
+                {"spawner", required_argument, NULL, 'p'}, {"program", required_argument, NULL, 'e'},
+                {"host", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
         };
         struct driver driver = {
                 .program_fd = -1,
@@ -411,14 +440,17 @@ int main(int argc, char **argv)
         _cleanup_free_ char *program = find_program("escape", "");
         const char *store = NULL;
         int option, result = UNDECIDED;
+        bool on_host = false;
 
-        while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        while ((option = getopt_long(argc, argv, "+", options, NULL)) >= 0) {
                 char **text = option == 'p' ? &spawner : &program;
 
                 if (option == 's')
                         store = optarg;
                 else if (option == 't')
                         driver.chain_id = optarg;
+                else if (option == 'h')
+                        on_host = true;
                 else if (option == '?')
                         return UNDECIDED;
                 if (option == 'p' || option == 'e') {
@@ -431,8 +463,16 @@ int main(int argc, char **argv)
                 return UNDECIDED;
         }
         signal(SIGPIPE, SIG_IGN);
+        if (on_host) {
+                result = host_make(&driver.host) < 0 || argv[optind] == NULL
+                                 ? UNDECIDED
+                                 : run_command(&driver.host, argv + optind);
+                host_free(&driver.host);
+                return result;
+        }
         if (start(&driver, spawner, store, program) == 0)
                 result = attempt_all(&driver, program, argv + optind);
+        sr_sandbox_close(driver.armed);
         sr_spawner_stop(driver.spawner);
         host_free(&driver.host);
         sr_fd_close(driver.program_fd);

@@ -145,7 +145,6 @@ static void host_files(struct trial *trial)
                 "/host",
                 "/etc/ssh/ssh_host_rsa_key",
                 "/run/containerd",
-                "/proc/1/root/etc",
                 "/var/lib/sandbox-runner",
         };
 

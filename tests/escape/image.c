@@ -73,11 +73,11 @@ static void link_in(struct trial *trial)
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         expect(trial, "an unnamed file",
-               linkat(AT_FDCWD, path, AT_FDCWD, "/usr/made-inside", AT_SYMLINK_FOLLOW),
+               linkat(AT_FDCWD, path, AT_FDCWD, "/usr/linked-inside", AT_SYMLINK_FOLLOW),
                ERRORS(EROFS, EXDEV, EACCES, EPERM));
-        expect(trial, "by descriptor", linkat(fd, "", AT_FDCWD, "/usr/made-inside", AT_EMPTY_PATH),
+        expect(trial, "by descriptor", linkat(fd, "", AT_FDCWD, "/usr/linked-inside", AT_EMPTY_PATH),
                ERRORS(EROFS, EXDEV, EACCES, EPERM, ENOENT));
-        expect(trial, "symlink", symlink("/scratch", "/usr/made-inside"), READ_ONLY);
+        expect(trial, "symlink", symlink("/scratch", "/usr/linked-inside"), READ_ONLY);
         close(fd);
 }
 
