@@ -277,9 +277,8 @@ static void read_unit(const char *root, struct doctor_facts *facts)
                         continue;
                 for (char *save = NULL, *part = strtok_r(line + strcspn(line, "/"), "/", &save); part != NULL;
                      part = strtok_r(NULL, "/", &save)) {
-                        if (starts_with(part, "user@") && ends_with(part, ".service")) {
+                        if (starts_with(part, "user@")) {
                                 is_user = true;
-                                sr_freep(&unit);
                         } else if (ends_with(part, ".service")) {
                                 free(unit);
                                 unit = sr_strdup(part);

@@ -76,7 +76,7 @@ void doctor_check_kernel(const struct doctor *d, struct doctor_finding *f)
                         continue;
                 sr_buf_printf(&absent, "%s%s", absent.len > 0 ? ", " : "", sr_host_call_name(i));
                 // Where the version should have it, somebody forbids it, whatever the error.
-                if (d->trial.calls[i] == ENOSYS && is_older(facts, 5, sr_host_call_since(i)))
+                if (is_older(facts, 5, sr_host_call_since(i)))
                         is_old = true;
         }
         if (absent.len == 0) {

@@ -106,6 +106,12 @@ static void test_containers(void **state)
         assert_int_equal(look(host)->container, DOCTOR_CONTAINER_KUBERNETES);
 }
 
+static void test_the_largest_range_counts(void **state)
+{
+        put(*state, "/etc/subuid", "ann:1:10\n1000:200000:70000\nann:300000:20\nnobody\nann\n");
+        assert_int_equal(look(*state)->subuid_count, 70000);
+}
+
 // Kernel
 
 static void test_kernel(void **state)
@@ -383,6 +389,7 @@ int main(void)
                 TEST(test_facts_of_nothing),
                 TEST(test_units),
                 TEST(test_containers),
+                TEST(test_the_largest_range_counts),
                 TEST(test_kernel),
                 TEST(test_old_kernel),
                 TEST(test_calls_that_a_filter_forbids),
