@@ -137,9 +137,9 @@ void sr_spawner_process_stop(struct sr_spawner_process *process)
 {
         process->control = sr_fd_close(process->control);
         if (process->pid > 0) {
-                // It exits by itself when the socket closes; the signal is for one that is stuck. Waiting for
-                // pid 1 of the namespace is waiting for all of it.
-                (void)sr_sys_pidfd_send_signal(process->pidfd, SIGKILL);
+                // It exits by itself when the socket closes; the signal is for one that is stuck. It is not
+                // reaped, so the pid is its own. Waiting for pid 1 of the namespace is waiting for all of it.
+                (void)kill(process->pid, SIGKILL);
                 while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
                 process->pid = 0;

@@ -52,11 +52,6 @@ int sr_sys_pivot_root(const char *new_root, const char *put_old)
         return (int)syscall(SYS_pivot_root, new_root, put_old);
 }
 
-int sr_sys_pidfd_send_signal(int pidfd, int signal)
-{
-        return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
-}
-
 int sr_sys_pidfd_open(pid_t pid)
 {
         return (int)syscall(SYS_pidfd_open, pid, 0);

@@ -20,7 +20,6 @@ int sr_sys_fsopen(const char *type, unsigned flags);
 int sr_sys_fsconfig(int context, unsigned command, const char *key, const char *value);
 int sr_sys_fsmount(int context, unsigned flags, unsigned attributes);
 int sr_sys_pivot_root(const char *new_root, const char *put_old);
-int sr_sys_pidfd_send_signal(int pidfd, int signal);
 int sr_sys_pidfd_open(pid_t pid);
 int sr_sys_close_range(unsigned first, unsigned last, unsigned flags);
 int sr_sys_execveat(int dirfd, const char *path, char *const *argv, char *const *envp, int flags);

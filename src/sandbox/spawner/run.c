@@ -403,8 +403,9 @@ void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
                 if (run->watched)
                         sr_watchdog_note_cpu(&run->watchdog, run->init);
         }
-        // init is pid 1 of the sandbox: the kernel kills all of it. ESRCH: it is dead already.
-        (void)sr_sys_pidfd_send_signal(run->pidfd, SIGKILL);
+        // init is pid 1 of the sandbox: the kernel kills all of it. A child that is not reaped keeps its pid,
+        // so nobody else can be meant; one that is dead already takes the signal for nothing.
+        (void)kill(run->init, SIGKILL);
 }
 
 // Reads what init reported. Whatever is in the pipe that is no whole, known record is passed over: the
