@@ -70,6 +70,10 @@ enum sr_cli_item {
 // Gives the next item. Global options, --help and --version are dealt with here.
 enum sr_cli_item sr_cli_next(struct sr_cli *cli);
 
+// Reads the arguments of a verb whose only option of its own is --json and that takes no words; advice is for
+// whoever gave one, or NULL. false: return cli->status.
+bool sr_cli_read_listing(struct sr_cli *cli, char *const *arguments, const char *advice, bool *ret_json);
+
 // Reports a wrong command line, with where to read more. Returns the verb's usage_status.
 __attribute__((format(printf, 2, 3))) int sr_cli_usage(struct sr_cli *cli, const char *format, ...);
 // Prints one sentence on stderr. Returns the verb's failure_status.

@@ -137,6 +137,25 @@ enum sr_cli_item sr_cli_next(struct sr_cli *cli)
         }
 }
 
+bool sr_cli_read_listing(struct sr_cli *cli, char *const *arguments, const char *advice, bool *ret_json)
+{
+        bool json = false;
+
+        sr_cli_scan(cli, arguments);
+        for (enum sr_cli_item item; (item = sr_cli_next(cli)) != SR_CLI_END;) {
+                if (item == SR_CLI_STOP)
+                        return false;
+                if (item == SR_CLI_WORD) {
+                        cli->status = sr_cli_usage(cli, "unexpected argument \"%s\"%s%s", cli->scan.value,
+                                                   advice != NULL ? "; " : "", advice != NULL ? advice : "");
+                        return false;
+                }
+                json = true;
+        }
+        *ret_json = json;
+        return true;
+}
+
 // Before anything is opened: what the caller may have left in a state that no code below expects.
 static void settle(struct sr_cli *cli)
 {

@@ -13,20 +13,11 @@ static int config_main(struct sr_cli *cli, char *const *arguments)
 {
         _cleanup_config_ struct sr_config *config = NULL;
         _cleanup_buf_ struct sr_buf text = {0};
-        bool json = false;
+        bool json;
 
-        sr_cli_scan(cli, arguments);
-        for (enum sr_cli_item item; (item = sr_cli_next(cli)) != SR_CLI_END;) {
-                if (item == SR_CLI_STOP)
-                        return cli->status;
-                if (item == SR_CLI_WORD)
-                        return sr_cli_usage(
-                                cli,
-                                "unexpected argument \"%s\"; to change a tunable for one command: "
-                                "--set NAME=VALUE",
-                                cli->scan.value);
-                json = true;
-        }
+        if (!sr_cli_read_listing(cli, arguments, "to change a tunable for one command: --set NAME=VALUE",
+                                 &json))
+                return cli->status;
 
         int status = sr_cli_load_config(cli, &config);
 

@@ -106,16 +106,10 @@ static int languages_main(struct sr_cli *cli, char *const *arguments)
         _cleanup_language_ struct sr_language_catalogue *catalogue = NULL;
         _cleanup_store_ struct sr_image_store *store = NULL;
         _cleanup_buf_ struct sr_buf text = {0};
-        bool json = false;
+        bool json;
 
-        sr_cli_scan(cli, arguments);
-        for (enum sr_cli_item item; (item = sr_cli_next(cli)) != SR_CLI_END;) {
-                if (item == SR_CLI_STOP)
-                        return cli->status;
-                if (item == SR_CLI_WORD)
-                        return sr_cli_usage(cli, "unexpected argument \"%s\"", cli->scan.value);
-                json = true;
-        }
+        if (!sr_cli_read_listing(cli, arguments, NULL, &json))
+                return cli->status;
 
         int status = sr_cli_load_config(cli, &config);
 
