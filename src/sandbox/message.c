@@ -1,6 +1,7 @@
 #include "sandbox/message.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,11 +53,18 @@ ssize_t sr_message_receive(int socket, void *bytes, size_t size, int descriptors
                 .msg_controllen = sizeof(control.space),
         };
         size_t count = 0;
+        bool reset = false;
         ssize_t n;
 
-        do
+        // A peer that closes with something unread shows first as a reset, told once; what it had sent before
+        // can still be received.
+        do {
                 n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
+                if (n < 0 && errno == ECONNRESET && !reset) {
+                        reset = true;
+                        errno = EINTR;
+                }
+        } while (n < 0 && errno == EINTR);
         if (n < 0)
                 return errno == ECONNRESET ? 0 : -errno;
 

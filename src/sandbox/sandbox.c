@@ -77,10 +77,10 @@ static int failed(const struct sr_wire_failure *failure, struct sr_error **error
 {
         int errnum = failure->errnum > 0 && failure->errnum < 4096 ? failure->errnum : EIO;
         const char *advice = sr_step_advice(failure->step, errnum);
-        enum sr_error_kind kind = failure->step == SR_STEP_TREE || failure->step == SR_STEP_ATTACH_ROOT ||
-                                                  failure->step == SR_STEP_EXEC
-                                          ? SR_ERROR_IMAGE
-                                          : SR_ERROR_HOST;
+        bool of_image =
+                errnum != ENOSYS && (failure->step == SR_STEP_TREE || failure->step == SR_STEP_ATTACH_ROOT ||
+                                     failure->step == SR_STEP_EXEC);
+        enum sr_error_kind kind = of_image ? SR_ERROR_IMAGE : SR_ERROR_HOST;
 
         return sr_error_set(error, kind, errnum, "the sandbox could not be made: %s: %s%s%s",
                             sr_step_name(failure->step), strerror(errnum), *advice != '\0' ? "; " : "",

@@ -63,10 +63,10 @@ static _Noreturn void child_main(const struct child *child)
 
         // Without our copy of its end, a parent that dies is the end of the pipe.
         close(child->go_ours);
-        if (setsid() < 0)
-                fail_start(child->control, SR_STEP_SESSION);
         if (read(child->go, &byte, 1) != 1)
                 _exit(1);
+        if (setsid() < 0)
+                fail_start(child->control, SR_STEP_SESSION);
 
         // Everything inherited is out of the way of the fixed numbers first.
         int program = fcntl(child->program, F_DUPFD_CLOEXEC, SR_START_FIRST_FREE),

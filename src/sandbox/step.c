@@ -9,6 +9,7 @@ static const char *const names[SR_STEP_COUNT] = {
         [SR_STEP_START_IDS] = "mapping user ids",
         [SR_STEP_START_USER] = "changing to the spawner's user",
         [SR_STEP_START_EXEC] = "executing the spawner",
+        [SR_STEP_START_HIDE] = "hiding the spawner from other processes",
         [SR_STEP_START_PRIVATE] = "making mounts private",
         [SR_STEP_START_ROOT] = "making the spawner's root",
         [SR_STEP_START_STORE] = "binding the image store",
@@ -63,6 +64,10 @@ const char *sr_step_name(unsigned kind)
 
 const char *sr_step_advice(unsigned kind, int errnum)
 {
+        if (errnum == ENOSYS)
+                return kind == SR_STEP_START_NAMESPACES
+                               ? "the kernel was built without these namespaces or is older than 5.12"
+                               : "the kernel lacks a system call this needs; Linux 5.12 or newer has them";
         switch (kind) {
         case SR_STEP_START_NAMESPACES:
         case SR_STEP_START_IDS:
@@ -75,7 +80,7 @@ const char *sr_step_advice(unsigned kind, int errnum)
                 if (errnum == ENOSPC || errnum == EUSERS)
                         return "the limit of user namespaces is reached or zero: raise "
                                "/proc/sys/user/max_user_namespaces";
-                if (errnum == ENOSYS || errnum == EINVAL)
+                if (errnum == EINVAL)
                         return "the kernel was built without these namespaces or is older than 5.12";
                 return "";
         case SR_STEP_START_PROC:
@@ -113,9 +118,11 @@ const char *sr_step_advice(unsigned kind, int errnum)
         case SR_STEP_TREE:
         case SR_STEP_ATTACH_ROOT:
                 return "the image's root file system is missing or damaged: import or build the image again";
+        case SR_STEP_NO_NAMESPACES:
+                if (errnum == ENOENT)
+                        return "the kernel was built without CONFIG_SYSCTL, so nothing can be limited there";
+                return "";
         default:
-                if (errnum == ENOSYS)
-                        return "the kernel lacks a system call this needs; Linux 5.12 or newer has them";
                 return "";
         }
 }

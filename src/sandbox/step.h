@@ -9,6 +9,7 @@ enum sr_step_kind {
         SR_STEP_START_IDS,
         SR_STEP_START_USER,
         SR_STEP_START_EXEC,
+        SR_STEP_START_HIDE,
         SR_STEP_START_PRIVATE,
         SR_STEP_START_ROOT,
         SR_STEP_START_STORE,

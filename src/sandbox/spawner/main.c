@@ -300,10 +300,14 @@ int sr_spawner_main(int argc, char **argv)
         raise_descriptor_limit();
         umask(022);
         prctl(PR_SET_NAME, "sandbox-spawner", 0, 0, 0);
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         loop.state.has_range = strcmp(argv[1], "range") == 0;
 
-        int r = sr_start_prepare(&ready.failure);
+        int r = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+
+        if (r < 0)
+                ready.failure = (struct sr_wire_failure){SR_STEP_START_HIDE, -r};
+        else
+                r = sr_start_prepare(&ready.failure);
 
         if (r == 0) {
                 r = receive_start(&loop.state.leaves);

@@ -181,7 +181,8 @@ static int enter_user_namespace(const char *map)
 
 static int drop_capabilities(const struct sr_launch *launch)
 {
-        if (cap_reset_ambient() < 0)
+        // Not cap_reset_ambient(), which takes a call that fails for a set that is empty.
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return -errno;
         for (cap_value_t value = 0; value < cap_max_bits(); value++)
                 if (cap_drop_bound(value) < 0)
