@@ -33,7 +33,7 @@
 #define ROOT_ID_BASE    2069692416u
 #define SECONDS         ((uint64_t)1000000000)
 #define PROGRAM_MAX     ((size_t)16 << 20)
-#define SECONDS_TO_LIVE 60 // for one attempt; past it the host itself has been held up
+#define SECONDS_TO_LIVE 150 // for one attempt; past it the host itself has been held up
 
 enum verdict { HELD, OPEN, UNDECIDED };
 static const char *const verdict_names[] = {"held", "open", "undecided"};
@@ -80,7 +80,7 @@ static struct sr_sandbox_spec make_spec(const struct driver *driver, const char 
                 .environment = driver->host.environment,
                 .scratch = scratch,
                 .in_scratch = scratch == SR_SANDBOX_SCRATCH_WRITE,
-                .timeout_ns = 10 * SECONDS,
+                .timeout_ns = 30 * SECONDS,
                 .tmp_bytes = 64 << 20,
                 .tmp_inodes = 16384,
                 .file_bytes = 64 << 20,
@@ -237,7 +237,7 @@ static void attempt_pair(const struct driver *driver, const char *name, struct r
         }
         _cleanup_close_ int from = ends[0];
         struct sr_sandbox_streams streams = {.stdin_fd = -1, .stdout_fd = ends[1], .stderr_fd = ends[1]};
-        spec.timeout_ns = 30 * SECONDS; // it ends when it is killed
+        spec.timeout_ns = 60 * SECONDS; // it ends when it is killed
         int r = sr_sandbox_start(partner, &spec, &streams, &error);
         close(ends[1]);
         if (r < 0) {

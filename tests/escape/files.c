@@ -249,6 +249,25 @@ static void job_directory(struct trial *trial)
                        ERRORS(EACCES, EPERM, ENOENT));
 }
 
+// Reading what lies above is one thing, changing it another.
+static void job_write(struct trial *trial)
+{
+        if (fcntl(3, F_GETFD) < 0) {
+                decide(trial, UNDECIDED, "there is no directory");
+                return;
+        }
+        int made = openat(3, "made-inside", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (made < 0)
+                decide(trial, UNDECIDED, "not even its own directory: %s", strerrorname_np(errno));
+        close(made);
+        unlinkat(3, "made-inside", 0);
+        expect(trial, "create", openat(3, "../made-inside", O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
+               ERRORS(EACCES, EPERM, EROFS));
+        expect(trial, "write", openat(3, "../secret", O_WRONLY | O_CLOEXEC), ERRORS(EACCES, EPERM, EROFS));
+        expect(trial, "remove", unlinkat(3, "../secret", 0), ERRORS(EACCES, EPERM, EROFS));
+        expect(trial, "rename", renameat(3, "../secret", 3, "secret"), ERRORS(EACCES, EPERM, EROFS, EXDEV));
+}
+
 static const struct attempt attempts[] = {
         {"dot-dot", ALONE, "go up from the root", dots, NULL},
         {"moved-directory", ALONE, "go up from a directory that was moved away", moved_directory, NULL},
@@ -262,7 +281,9 @@ static const struct attempt attempts[] = {
         {"open-by-handle", ALONE, "open a file of the host by a guessed handle", open_handle, NULL},
         {"own-executable", SEALED, "overwrite the file it was started from", own_executable, NULL},
         {"own-executable-mode", SEALED, "change mode and times of that file", replaced_executable, NULL},
-        {"job-directory", JOB, "leave the directory that a helper is given", job_directory, NULL},
+        {"job-directory", JOB, "read what lies above the directory that a helper is given", job_directory,
+         NULL},
+        {"job-directory-write", JOB, "change what lies above that directory", job_write, NULL},
         {"job-executable", JOB, "overwrite the program that a helper runs", own_executable, NULL},
         {"job-executable-mode", JOB, "change mode and times of that program", replaced_executable, NULL},
         {"job-secret", JOB, "read a file of the host from a helper", read_secret, NULL},
