@@ -11,6 +11,7 @@ Everything a Runner starts it also ends (close()). No helper here hides a failur
 its standard error is kept, and a sanitizer report in it fails the test that looks.
 """
 
+import ctypes
 import json
 import os
 import pwd
@@ -375,6 +376,12 @@ def alive(pids):
         if stat and stat[1] == began and stat[2] not in "ZX":
             left.append((pid, stat[3]))
     return left
+
+
+def landlock_version():
+    """The version of the kernel's Landlock; 0 where it has none, or it is switched off."""
+    answer = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)  # landlock_create_ruleset
+    return max(answer, 0)
 
 
 def wait_until(condition, timeout, step=0.02):

@@ -1,13 +1,13 @@
 // Runs a command under a filter that answers given system calls with an errno: how a program behaves where
 // the kernel lacks a call or something forbids it. The filter is inherited by everything the command starts.
 //
-//     fail-syscall NAME[:ARGUMENT]=ERRNO… -- COMMAND…
+//     fail-syscall NAME[:[INDEX.]VALUE]=ERRNO… -- COMMAND…
 //
-// ARGUMENT is what the first argument of the call must be for it to fail. As root no_new_privs is not set, so
-// that set-id programs keep their power. Exit status 125 when the filter cannot be made.
+// With VALUE the call fails only where its first argument, or that with this index, is it. As root
+// no_new_privs is not set, so that set-id programs keep their power. Exit status 125 when the filter cannot
+// be made.
 #include <errno.h>
 #include <seccomp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,25 +35,31 @@ static int errno_of(const char *name)
 
 static void add_rule(scmp_filter_ctx context, char *rule)
 {
-        char *value = strchr(rule, '='), *argument = strchr(rule, ':');
+        char *error = strchr(rule, '='), *value = strchr(rule, ':');
+        unsigned index = 0;
         int r;
 
-        if (value == NULL)
-                fail(rule, "not NAME[:ARGUMENT]=ERRNO");
-        *value++ = '\0';
-        if (argument != NULL)
-                *argument++ = '\0';
+        if (error == NULL)
+                fail(rule, "not NAME[:[INDEX.]VALUE]=ERRNO");
+        *error++ = '\0';
+        if (value != NULL) {
+                *value++ = '\0';
+                if (value[0] >= '0' && value[0] <= '5' && value[1] == '.') {
+                        index = (unsigned)(value[0] - '0');
+                        value += 2;
+                }
+        }
 
-        uint32_t action = SCMP_ACT_ERRNO((uint32_t)errno_of(value));
+        uint32_t action = SCMP_ACT_ERRNO((uint32_t)errno_of(error));
         int number = seccomp_syscall_resolve_name(rule);
 
         if (number < 0)
                 fail(rule, "no such system call");
-        if (argument == NULL)
+        if (value == NULL)
                 r = seccomp_rule_add(context, action, number, 0);
         else
                 r = seccomp_rule_add(context, action, number, 1,
-                                     SCMP_A0(SCMP_CMP_EQ, strtoull(argument, NULL, 0)));
+                                     SCMP_CMP(index, SCMP_CMP_EQ, strtoull(value, NULL, 0)));
         if (r < 0)
                 fail(rule, strerror(-r));
 }
@@ -68,7 +74,7 @@ int main(int argc, char **argv)
         for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
                 add_rule(context, argv[i]);
         if (i + 1 >= argc)
-                fail("usage", "fail-syscall NAME[:ARGUMENT]=ERRNO... -- COMMAND...");
+                fail("usage", "fail-syscall NAME[:[INDEX.]VALUE]=ERRNO... -- COMMAND...");
         if (geteuid() == 0)
                 r = seccomp_attr_set(context, SCMP_FLTATR_CTL_NNP, 0);
         if (r == 0)
