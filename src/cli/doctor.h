@@ -43,10 +43,16 @@ struct doctor {
         struct sr_run_host host; // what the runner's sandboxes have; all empty without one
 };
 
+enum doctor_need {
+        DOCTOR_OPTIONAL,
+        DOCTOR_NEEDED,      // no snippet runs while it is in error
+        DOCTOR_NEED_PROVEN, // the same, but where one ran all the same an error is only a warning
+};
+
 struct doctor_check {
         const char *id; // for programs: never changes
         const char *title;
-        bool needed; // no snippet runs while it is in error
+        enum doctor_need need;
         void (*check)(const struct doctor *d, struct doctor_finding *f);
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,34 +83,45 @@ static void read_status(const char *root, struct doctor_facts *facts)
 {
         _cleanup_free_ char *text = read_text(root, "/proc/self/status");
         unsigned real, effective, number;
+        uint64_t bounds;
 
         for (char *at = text, *line; (line = next_line(&at)) != NULL;)
                 if (sscanf(line, "Uid: %u %u", &real, &effective) == 2)
                         facts->uid = effective;
+                else if (sscanf(line, "Gid: %u %u", &real, &effective) == 2)
+                        facts->gid = effective;
+                else if (sscanf(line, "CapBnd: %" SCNx64, &bounds) == 1)
+                        facts->root_is_weak = !(bounds & (UINT64_C(1) << CAP_SYS_ADMIN));
                 else if (sscanf(line, "NoNewPrivs: %u", &number) == 1)
                         facts->no_new_privs = number != 0;
                 else if (sscanf(line, "Seccomp: %u", &number) == 1)
                         facts->filtered = number == 2; // SECCOMP_MODE_FILTER
 }
 
-static char *user_name(const char *root, uid_t uid)
+static void read_user(const char *root, struct doctor_facts *facts)
 {
         _cleanup_free_ char *text = NULL;
 
+        facts->primary_gid = facts->gid;
         if (*root == '\0') {
-                const struct passwd *entry = getpwuid(uid);
+                const struct passwd *entry = getpwuid(facts->uid);
 
-                return entry != NULL ? sr_strdup(entry->pw_name) : NULL;
+                if (entry != NULL) {
+                        facts->user = sr_strdup(entry->pw_name);
+                        facts->primary_gid = entry->pw_gid;
+                }
+                return;
         }
         text = read_text(root, "/etc/passwd");
-        for (char *at = text, *line; (line = next_line(&at)) != NULL;) {
+        for (char *at = text, *line; (line = next_line(&at)) != NULL && facts->user == NULL;) {
                 char name[64];
-                unsigned number;
+                unsigned uid, gid;
 
-                if (sscanf(line, "%63[^:]:%*[^:]:%u:", name, &number) == 2 && number == uid)
-                        return sr_strdup(name);
+                if (sscanf(line, "%63[^:]:%*[^:]:%u:%u:", name, &uid, &gid) == 3 && uid == facts->uid) {
+                        facts->user = sr_strdup(name);
+                        facts->primary_gid = gid;
+                }
         }
-        return NULL;
 }
 
 static void read_os(const char *root, struct doctor_facts *facts)
@@ -342,7 +354,9 @@ static bool find_mapper(const char *root, const char *name, struct doctor_facts 
 
                 if (access(path, X_OK) < 0 || stat(path, &found) < 0)
                         continue;
-                if (!(found.st_mode & S_ISUID) && getxattr(path, "security.capability", NULL, 0) <= 0)
+                if (getxattr(path, "security.capability", NULL, 0) > 0)
+                        facts->mappers_as_root = false;
+                else if (!(found.st_mode & S_ISUID))
                         facts->mappers_plain = true;
                 if (statvfs(path, &where) == 0 && (where.f_flag & ST_NOSUID))
                         facts->mappers_nosuid = true;
@@ -357,6 +371,7 @@ static void read_ids(const char *root, uint32_t base, struct doctor_facts *facts
         _cleanup_free_ char *gid_map = below(root, "/proc/self/gid_map");
         uint32_t outside;
 
+        facts->mappers_as_root = true;
         facts->has_newuidmap = find_mapper(root, "newuidmap", facts);
         facts->has_newgidmap = find_mapper(root, "newgidmap", facts);
         facts->subuid_count = largest_range(root, "/etc/subuid", facts);
@@ -370,7 +385,7 @@ void doctor_facts_read(const char *root, uint32_t root_id_base, struct doctor_fa
 {
         *ret = (struct doctor_facts){0};
         read_status(root, ret);
-        ret->user = user_name(root, ret->uid);
+        read_user(root, ret);
         ret->container = read_container(root);
         read_os(root, ret);
         read_kernel(root, ret);

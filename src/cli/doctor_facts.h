@@ -28,7 +28,8 @@ enum doctor_container {
 
 struct doctor_facts {
         // who and where
-        uid_t uid;  // effective
+        uid_t uid; // effective
+        gid_t gid;
         char *user; // its name, NULL when it has none
         enum doctor_container container;
         char *unit;      // the system service of systemd's that this process is in, NULL when in none
@@ -65,8 +66,11 @@ struct doctor_facts {
 
         // ids
         bool has_newuidmap, has_newgidmap;
-        bool mappers_plain;                  // one has neither the set-id bit nor capabilities
-        bool mappers_nosuid;                 // one is on a file system where those do not count
+        bool mappers_plain;   // one has neither the set-id bit nor capabilities
+        bool mappers_as_root; // both work by the set-id bit, not by capabilities
+        bool root_is_weak;    // even root would lack CAP_SYS_ADMIN among this process's descendants
+        bool mappers_nosuid;  // one is on a file system where those do not count
+        gid_t primary_gid;    // of the user, by the password database; gid when that does not have the user
         uint64_t subuid_count, subgid_count; // of this user's largest range
         bool root_ids_mapped;                // all that sandboxes started by root use
         uint32_t root_outside;               // what id 0 is outside this user namespace

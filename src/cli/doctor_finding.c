@@ -55,12 +55,12 @@ void doctor_fix_unit(const struct doctor *d, struct doctor_finding *f, const cha
         if (d->facts.user_unit != NULL)
                 doctor_fix(f,
                            "mkdir -p ~/.config/systemd/user/%s.d && printf '[Service]\\n%s\\n' "
-                           ">~/.config/systemd/user/%s.d/sandbox-runner.conf && systemctl --user "
+                           ">>~/.config/systemd/user/%s.d/sandbox-runner.conf && systemctl --user "
                            "daemon-reload && systemctl --user restart %s",
                            d->facts.user_unit, setting, d->facts.user_unit, d->facts.user_unit);
         else
                 doctor_fix(f,
-                           "%smkdir -p /etc/systemd/system/%s.d && printf '[Service]\\n%s\\n' | %stee "
+                           "%smkdir -p /etc/systemd/system/%s.d && printf '[Service]\\n%s\\n' | %stee -a "
                            "/etc/systemd/system/%s.d/sandbox-runner.conf && %ssystemctl daemon-reload && "
                            "%ssystemctl restart %s",
                            sudo, d->facts.unit, setting, sudo, d->facts.unit, sudo, sudo, d->facts.unit);

@@ -39,17 +39,22 @@ static void fix_kernel(const struct doctor *d, struct doctor_finding *f)
 }
 
 // A filter of somebody else's: the container's, or the service's.
-static void fix_filter(const struct doctor *d, struct doctor_finding *f, const char *unit_setting)
+static void fix_filter(const struct doctor *d, struct doctor_finding *f)
 {
         switch (d->facts.container) {
         case DOCTOR_CONTAINER_DOCKER:
-                doctor_fix(f, "docker run --security-opt seccomp=unconfined …");
+                // Its other defaults stand in the way too.
+                doctor_fix(f, "docker run --security-opt seccomp=unconfined --security-opt "
+                              "systempaths=unconfined --security-opt apparmor=unconfined …");
                 break;
         case DOCTOR_CONTAINER_PODMAN:
-                doctor_fix(f, "podman run --security-opt seccomp=unconfined …");
+                doctor_fix(f, "podman run --security-opt seccomp=unconfined --security-opt unmask=ALL "
+                              "--security-opt apparmor=unconfined …");
                 break;
         case DOCTOR_CONTAINER_KUBERNETES:
-                doctor_fix(f, "in the container's securityContext: seccompProfile: {type: Unconfined}");
+                doctor_fix(f, "in the pod: hostUsers: false, and in the container's securityContext: "
+                              "seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}, "
+                              "procMount: Unmasked");
                 break;
         case DOCTOR_CONTAINER_OTHER:
                 doctor_fix(f, "let the container use it: its system call filter must allow unshare, clone3, "
@@ -57,7 +62,7 @@ static void fix_filter(const struct doctor *d, struct doctor_finding *f, const c
                 break;
         case DOCTOR_CONTAINER_NONE:
                 if (d->facts.unit != NULL || d->facts.user_unit != NULL)
-                        doctor_fix_unit(d, f, unit_setting);
+                        doctor_fix_unit(d, f, "RestrictNamespaces=no\\nSystemCallFilter=");
                 else
                         doctor_fix(f, "start it without the system call filter that is over this process "
                                       "(Seccomp: 2 in /proc/self/status)");
@@ -92,7 +97,7 @@ void doctor_check_kernel(const struct doctor *d, struct doctor_finding *f)
         } else {
                 doctor_found(f, DOCTOR_ERROR, "Linux %s, but a system call filter forbids %s here", release,
                              absent.data);
-                fix_filter(d, f, "SystemCallFilter=");
+                fix_filter(d, f);
         }
 }
 
@@ -121,6 +126,28 @@ static bool is_apparmor(const struct doctor *d)
         return strcmp(d->trial.label, "unprivileged_userns") == 0 ||
                (d->facts.apparmor_restriction == 1 && d->facts.uid != 0 &&
                 (d->trial.error == EPERM || d->trial.error == EACCES));
+}
+
+// A profile for this very program or container, which does not allow what is needed.
+static bool is_confined(const struct doctor *d)
+{
+        return d->trial.label[0] != '\0' && strcmp(d->trial.label, "unconfined") != 0 &&
+               (d->trial.error == EPERM || d->trial.error == EACCES);
+}
+
+static void explain_confined(const struct doctor *d, struct doctor_finding *f, const char *what)
+{
+        doctor_found(f, DOCTOR_ERROR, "%s: %s: AppArmor's profile %s is over this process", what,
+                     strerror(d->trial.error), d->trial.label);
+        if (d->facts.container == DOCTOR_CONTAINER_PODMAN)
+                doctor_fix(f, "podman run --security-opt apparmor=unconfined …");
+        else if (d->facts.container == DOCTOR_CONTAINER_KUBERNETES)
+                doctor_fix(f, "in the container's securityContext: appArmorProfile: {type: Unconfined}");
+        else if (d->facts.container != DOCTOR_CONTAINER_NONE)
+                doctor_fix(f, "docker run --security-opt apparmor=unconfined …");
+        else
+                doctor_fix(f, "add to that profile in /etc/apparmor.d: userns, mount, umount, pivot_root, "
+                              "capability, and load it with apparmor_parser -r");
 }
 
 static void explain_limit(const struct doctor *d, struct doctor_finding *f, const char *what,
@@ -153,6 +180,8 @@ static void explain(const struct doctor *d, struct doctor_finding *f, const char
                              "(kernel.apparmor_restrict_unprivileged_userns is 1)",
                              what);
                 fix_apparmor(d, f);
+        } else if (is_confined(d)) {
+                explain_confined(d, f, what);
         } else if (facts->max_namespaces[kind] == 0 || error == ENOSPC || error == EUSERS) {
                 explain_limit(d, f, what, kind);
         } else if (facts->unprivileged_userns_clone == 0 && facts->uid != 0) {
@@ -167,9 +196,9 @@ static void explain(const struct doctor *d, struct doctor_finding *f, const char
                              strerror(error),
                              facts->container != DOCTOR_CONTAINER_NONE ? ", the container's"
                              : facts->unit != NULL || facts->user_unit != NULL
-                                     ? ", the service's (RestrictNamespaces= makes one)"
+                                     ? ", the service's (RestrictNamespaces= or SystemCallFilter=)"
                                      : "");
-                fix_filter(d, f, "RestrictNamespaces=no");
+                fix_filter(d, f);
         } else if (facts->in_chroot && kind == DOCTOR_NS_USER && error == EPERM) {
                 doctor_found(f, DOCTOR_ERROR, "%s: the kernel does not allow it in a chroot", what);
                 doctor_fix(f, "enter it with another tool than chroot: systemd-nspawn, or a container");
@@ -268,7 +297,7 @@ void doctor_check_proc(const struct doctor *d, struct doctor_finding *f)
                 doctor_found(f, DOCTOR_OK, "a fresh one can be mounted");
                 return;
         }
-        if (is_apparmor(d)) {
+        if (is_apparmor(d) || (is_confined(d) && d->trial.error == EACCES)) {
                 explain(d, f, "a fresh one cannot be mounted", DOCTOR_NS_MOUNT);
                 return;
         }

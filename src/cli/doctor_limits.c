@@ -92,10 +92,6 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: there is no systemd here that could give an ordinary user a cgroup", held);
                 doctor_fix(f, "start it as root");
-        } else if (facts->unit != NULL) {
-                doctor_found(f, DOCTOR_WARNING, "%s: the service %s has no cgroup of its own to divide", held,
-                             facts->unit);
-                doctor_fix_unit(d, f, "Delegate=yes");
         } else if (!facts->sd_bus) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: this program was built without sd-bus, so it cannot ask systemd for a "
@@ -109,10 +105,16 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
                              held);
                 doctor_fix(f, "%sapt-get install libsystemd0", sudo);
         } else if (!facts->user_manager) {
+                // A service may have a cgroup of its own to divide, or ask the systemd of its user.
                 doctor_found(f, DOCTOR_WARNING,
-                             "%s: no systemd of the user %s is running that could give a cgroup", held, user);
+                             "%s: no systemd of the user %s is running that could give a cgroup%s%s", held,
+                             user, facts->unit != NULL ? ", and none is delegated to the service " : "",
+                             facts->unit != NULL ? facts->unit : "");
+                if (facts->unit != NULL)
+                        doctor_fix_unit(d, f, "Delegate=yes");
                 doctor_fix(f, "%sloginctl enable-linger %s", sudo, user);
-                doctor_fix(f, "run it as a system service with Delegate=yes");
+                if (facts->unit == NULL)
+                        doctor_fix(f, "run it as a system service with Delegate=yes");
         } else if (!facts->user_bus) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: the systemd of the user %s cannot be reached: there is no /run/user/%u/bus",
@@ -122,6 +124,8 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
         } else {
                 doctor_found(f, DOCTOR_WARNING, "%s: %s", held,
                              d->host.limits_why != NULL ? d->host.limits_why : "systemd gave no cgroup");
+                if (facts->unit != NULL)
+                        doctor_fix_unit(d, f, "Delegate=yes");
                 doctor_fix(f,
                            "systemctl --user daemon-reexec, or look for the reason with: journalctl --user "
                            "-b -n 50");
@@ -246,6 +250,31 @@ static void explain_single(const struct doctor *d, struct doctor_finding *f)
                              "%s: newuidmap or newgidmap is on a file system that is mounted nosuid", held);
                 doctor_fix(f, "%smount -o remount,suid \"$(findmnt -n -o TARGET -T /usr/bin/newuidmap)\"",
                            sudo);
+        } else if (facts->gid != facts->primary_gid) {
+                doctor_found(
+                        f, DOCTOR_WARNING,
+                        "%s: newuidmap works for a user in its own group alone, which is %u, but this was "
+                        "started with group %u",
+                        held, (unsigned)facts->primary_gid, (unsigned)facts->gid);
+                if (facts->container == DOCTOR_CONTAINER_DOCKER ||
+                    facts->container == DOCTOR_CONTAINER_PODMAN)
+                        doctor_fix(f, "%s run --user %u:%u …",
+                                   facts->container == DOCTOR_CONTAINER_DOCKER ? "docker" : "podman",
+                                   (unsigned)facts->uid, (unsigned)facts->primary_gid);
+                else if (facts->unit != NULL)
+                        doctor_fix_unit(d, f, "Group=");
+                else
+                        doctor_fix(f, "start it with group %u", (unsigned)facts->primary_gid);
+        } else if (facts->mappers_as_root && facts->root_is_weak) {
+                doctor_found(f, DOCTOR_WARNING,
+                             "%s: newuidmap works as root here, but root has no CAP_SYS_ADMIN (it is not in "
+                             "this process's bounding set)",
+                             held);
+                doctor_fix(f,
+                           "%s%schmod u-s /usr/bin/newuidmap /usr/bin/newgidmap && %ssetcap cap_setuid+ep "
+                           "/usr/bin/newuidmap && %ssetcap cap_setgid+ep /usr/bin/newgidmap",
+                           facts->container != DOCTOR_CONTAINER_NONE ? "in the container's image: " : "",
+                           sudo, sudo, sudo);
         } else {
                 doctor_found(f, DOCTOR_WARNING, "%s: %s", held,
                              d->host.ids_why != NULL ? d->host.ids_why : "newuidmap did not work");

@@ -231,7 +231,11 @@ void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
         _cleanup_result_ struct sr_run_result *result = NULL;
 
         if (d->runner == NULL) {
-                doctor_found(f, DOCTOR_ERROR, "no sandbox can be made: %s", d->runner_problem);
+                // What the trial of the host met is explained where it belongs.
+                if (d->trial.failed != SR_HOST_ALL_DONE)
+                        doctor_found(f, DOCTOR_ERROR, "not tried, because no sandbox can be made");
+                else
+                        doctor_found(f, DOCTOR_ERROR, "no sandbox can be made: %s", d->runner_problem);
                 return;
         }
         if (language == NULL) {

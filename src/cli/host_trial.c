@@ -74,23 +74,15 @@ static int map_self(uid_t uid, gid_t gid)
         return write_file("/proc/self/gid_map", line);
 }
 
-// The label that AppArmor gave this process, without its mode. Older kernels have the second file alone,
-// which another security module may own.
+// The label that AppArmor gave this process, without its mode.
 static void read_label(struct report *report)
 {
-        static const char *const files[] = {"/proc/self/attr/apparmor/current", "/proc/self/attr/current"};
+        int fd = open("/proc/self/attr/apparmor/current", O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd >= 0 ? read(fd, report->label, sizeof(report->label) - 1) : -1;
 
-        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-                int fd = open(files[i], O_RDONLY | O_CLOEXEC);
-                ssize_t n = fd >= 0 ? read(fd, report->label, sizeof(report->label) - 1) : -1;
-
-                sr_fd_close(fd);
-                if (n <= 0)
-                        continue;
-                report->label[n] = '\0';
-                report->label[strcspn(report->label, " \n")] = '\0';
-                return;
-        }
+        sr_fd_close(fd);
+        report->label[n > 0 ? n : 0] = '\0';
+        report->label[strcspn(report->label, " \n")] = '\0';
 }
 
 // All at once, as a sandbox does it; where that fails, one by one to learn which.

@@ -18,23 +18,23 @@ static const struct sr_option options[] = {
 };
 
 static const struct doctor_check checks[] = {
-        {"configuration", "configuration", true, doctor_check_configuration},
-        {"environment", "environment", false, doctor_check_environment},
-        {"kernel", "kernel", true, doctor_check_kernel},
-        {"user-namespaces", "user namespaces", true, doctor_check_user_namespaces},
-        {"namespaces", "other namespaces", true, doctor_check_namespaces},
-        {"proc", "/proc", true, doctor_check_proc},
-        {"seccomp", "seccomp", true, doctor_check_seccomp},
-        {"landlock", "Landlock", false, doctor_check_landlock},
-        {"limits", "limits", false, doctor_check_limits},
-        {"ids", "user ids", true, doctor_check_ids},
-        {"spawner", "spawner", true, doctor_check_spawner},
-        {"image-program", "image program", false, doctor_check_image_program},
-        {"store", "image store", true, doctor_check_store},
-        {"languages", "languages", true, doctor_check_languages},
-        {"images", "images", true, doctor_check_images},
-        {"history", "history", false, doctor_check_history},
-        {"trial-run", "trial run", true, doctor_check_run},
+        {"configuration", "configuration", DOCTOR_NEEDED, doctor_check_configuration},
+        {"environment", "environment", DOCTOR_OPTIONAL, doctor_check_environment},
+        {"kernel", "kernel", DOCTOR_NEED_PROVEN, doctor_check_kernel},
+        {"user-namespaces", "user namespaces", DOCTOR_NEED_PROVEN, doctor_check_user_namespaces},
+        {"namespaces", "other namespaces", DOCTOR_NEED_PROVEN, doctor_check_namespaces},
+        {"proc", "/proc", DOCTOR_NEED_PROVEN, doctor_check_proc},
+        {"seccomp", "seccomp", DOCTOR_NEED_PROVEN, doctor_check_seccomp},
+        {"landlock", "Landlock", DOCTOR_OPTIONAL, doctor_check_landlock},
+        {"limits", "limits", DOCTOR_OPTIONAL, doctor_check_limits},
+        {"ids", "user ids", DOCTOR_NEEDED, doctor_check_ids},
+        {"spawner", "spawner", DOCTOR_NEEDED, doctor_check_spawner},
+        {"image-program", "image program", DOCTOR_OPTIONAL, doctor_check_image_program},
+        {"store", "image store", DOCTOR_NEEDED, doctor_check_store},
+        {"languages", "languages", DOCTOR_NEEDED, doctor_check_languages},
+        {"images", "images", DOCTOR_NEEDED, doctor_check_images},
+        {"history", "history", DOCTOR_OPTIONAL, doctor_check_history},
+        {"trial-run", "trial run", DOCTOR_NEEDED, doctor_check_run},
 };
 
 #define CHECK_COUNT (sizeof(checks) / sizeof(checks[0]))
@@ -124,7 +124,7 @@ static void write_json(const struct doctor *d, const struct doctor_finding *find
                 sr_json_string(&w, "id", checks[i].id);
                 sr_json_string(&w, "title", checks[i].title);
                 sr_json_string(&w, "state", state_names[findings[i].state]);
-                sr_json_bool(&w, "needed", checks[i].needed);
+                sr_json_bool(&w, "needed", checks[i].need != DOCTOR_OPTIONAL);
                 write_string(&w, "found", findings[i].found);
                 write_string(&w, "fix", findings[i].fix);
                 sr_json_close_object(&w);
@@ -156,21 +156,34 @@ static void write_text(const struct doctor_finding *findings, bool ready, struct
                                       : "\nSnippets cannot run here yet: see the errors.\n");
 }
 
+// A program that ran is proof that nothing it needs is missing, whatever was tried apart.
+static bool judge(struct doctor_finding *findings)
+{
+        bool ran = findings[CHECK_COUNT - 1].state == DOCTOR_OK, ready = true;
+
+        for (size_t i = 0; i < CHECK_COUNT; i++) {
+                if (ran && checks[i].need == DOCTOR_NEED_PROVEN && findings[i].state == DOCTOR_ERROR)
+                        findings[i].state = DOCTOR_WARNING;
+                if (checks[i].need != DOCTOR_OPTIONAL && findings[i].state == DOCTOR_ERROR)
+                        ready = false;
+        }
+        return ready;
+}
+
 static int examine(struct sr_cli *cli, const struct sr_config *config, char **problems, bool json)
 {
         struct doctor d = {.cli = cli, .config = config, .config_problems = problems};
         struct sr_config trial_config = *config;
         struct doctor_finding findings[CHECK_COUNT] = {0};
         _cleanup_buf_ struct sr_buf text = {0};
-        bool ready = true;
 
         trial_config.history_enabled = false; // a trial is nobody's run
         open_doctor(&d, &trial_config);
-        for (size_t i = 0; i < CHECK_COUNT; i++) {
+        for (size_t i = 0; i < CHECK_COUNT; i++)
                 checks[i].check(&d, &findings[i]);
-                if (checks[i].needed && findings[i].state == DOCTOR_ERROR)
-                        ready = false;
-        }
+
+        bool ready = judge(findings);
+
         if (json)
                 write_json(&d, findings, ready, &text);
         else

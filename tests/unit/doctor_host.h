@@ -25,7 +25,7 @@ struct host {
         struct sr_config config;
         struct doctor doctor;
         struct doctor_finding finding;
-        bool was_read;
+        bool is_weak; // root has what Docker gives it
 };
 
 static inline void put(struct host *host, const char *path, const char *text)
@@ -59,8 +59,10 @@ static inline void be_in_pid_namespace(struct host *host, const char *name)
 static inline void be_user(struct host *host, unsigned uid, int no_new_privs, int seccomp)
 {
         _cleanup_free_ char *text =
-                sr_asprintf("Name:\tx\nUid:\t%u\t%u\t%u\t%u\nNoNewPrivs:\t%d\nSeccomp:\t%d\n", uid, uid, uid,
-                            uid, no_new_privs, seccomp);
+                sr_asprintf("Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\nCapBnd:\t%s\n"
+                            "NoNewPrivs:\t%d\nSeccomp:\t%d\n",
+                            uid, uid, uid, uid, uid, uid, uid, uid,
+                            host->is_weak ? "00000000a80425fb" : "000001ffffffffff", no_new_privs, seccomp);
 
         put(host, "/proc/self/status", text);
 }

@@ -12,6 +12,8 @@ static void test_facts_of_a_healthy_host(void **state)
 
         assert_int_equal(facts->uid, 1000);
         assert_string_equal(facts->user, "ann");
+        assert_int_equal(facts->gid, 1000);
+        assert_int_equal(facts->primary_gid, 1000);
         assert_int_equal(facts->container, DOCTOR_CONTAINER_NONE);
         assert_null(facts->unit);
         assert_null(facts->user_unit);
@@ -169,7 +171,7 @@ static void test_calls_that_a_filter_forbids(void **state)
                "docker run --security-opt seccomp=unconfined");
         put(host, "/run/.containerenv", "");
         expect(host, doctor_check_kernel, DOCTOR_ERROR, "filter",
-               "podman run --security-opt seccomp=unconfined");
+               "podman run --security-opt seccomp=unconfined --security-opt unmask=ALL");
         put(host, "/var/run/secrets/kubernetes.io/x", "");
         expect(host, doctor_check_kernel, DOCTOR_ERROR, "filter", "seccompProfile: {type: Unconfined}");
 }
@@ -273,6 +275,24 @@ static void test_apparmor_by_its_label(void **state)
         expect(host, doctor_check_namespaces, DOCTOR_ERROR, "Permission denied", "journalctl");
 }
 
+static void test_a_profile_of_its_own(void **state)
+{
+        struct host *host = *state;
+
+        strcpy(host->doctor.trial.label, "docker-default");
+        break_trial(host, SR_HOST_MOUNT, EACCES);
+        expect(host, doctor_check_namespaces, DOCTOR_ERROR, "profile docker-default", "/etc/apparmor.d");
+        be_in_pid_namespace(host, "pid:[1]");
+        put(host, "/.dockerenv", "");
+        expect(host, doctor_check_namespaces, DOCTOR_ERROR, "profile docker-default",
+               "docker run --security-opt apparmor=unconfined");
+        break_trial(host, SR_HOST_PROC, EACCES);
+        expect(host, doctor_check_proc, DOCTOR_ERROR, "profile docker-default", "apparmor=unconfined");
+        // It is the kernel that says EPERM to a masked /proc.
+        break_trial(host, SR_HOST_PROC, EPERM);
+        expect(host, doctor_check_proc, DOCTOR_ERROR, "whole can be seen", "mount -t proc");
+}
+
 static void test_one_kind_of_namespace_is_refused(void **state)
 {
         struct host *host = *state;
@@ -298,7 +318,7 @@ static void test_a_filter_forbids_namespaces(void **state)
         be_user(host, 1000, 1, 2);
         put(host, "/proc/self/cgroup", "0::/system.slice/runner.service\n");
         expect(host, doctor_check_user_namespaces, DOCTOR_ERROR,
-               "RestrictNamespaces=", "RestrictNamespaces=no");
+               "RestrictNamespaces=", "RestrictNamespaces=no\\nSystemCallFilter=");
         be_in_pid_namespace(host, "pid:[1]");
         put(host, "/.dockerenv", "");
         expect(host, doctor_check_user_namespaces, DOCTOR_ERROR, "the container's",
@@ -399,6 +419,7 @@ int main(void)
                 TEST(test_user_namespaces_are_not_built_in),
                 TEST(test_apparmor),
                 TEST(test_apparmor_by_its_label),
+                TEST(test_a_profile_of_its_own),
                 TEST(test_one_kind_of_namespace_is_refused),
                 TEST(test_a_filter_forbids_namespaces),
                 TEST(test_a_chroot_forbids_namespaces),

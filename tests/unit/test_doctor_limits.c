@@ -43,14 +43,20 @@ static void test_limits_of_a_service_without_delegation(void **state)
 {
         struct host *host = *state;
 
+        const char *fix = "sudo mkdir -p /etc/systemd/system/runner.service.d && printf "
+                          "'[Service]\\nDelegate=yes\\n' | sudo tee -a "
+                          "/etc/systemd/system/runner.service.d/sandbox-runner.conf && sudo systemctl "
+                          "daemon-reload && sudo systemctl restart runner.service";
+        _cleanup_free_ char *command = sr_asprintf("rm -rf '%s/run/user'", host->root);
+
         put(host, "/proc/self/cgroup", "0::/system.slice/runner.service\n");
-        expect(host, doctor_check_limits, DOCTOR_WARNING,
-               "the service runner.service has no cgroup of its own",
-               "sudo mkdir -p /etc/systemd/system/runner.service.d && printf '[Service]\\nDelegate=yes\\n' | "
-               "sudo tee /etc/systemd/system/runner.service.d/sandbox-runner.conf && sudo systemctl "
-               "daemon-reload && sudo systemctl restart runner.service");
-        be_user(host, 0, 0, 0);
         host->doctor.host.limits_why = sr_strdup("the system bus does not answer");
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "the system bus does not answer", fix);
+        assert_int_equal(system(command), 0);
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "none is delegated to the service runner.service",
+               fix);
+        assert_non_null(strstr(host->finding.fix, "\nsudo loginctl enable-linger ann"));
+        be_user(host, 0, 0, 0);
         expect(host, doctor_check_limits, DOCTOR_WARNING, "the system bus does not answer", "Delegate=yes");
         sr_freep(&host->doctor.host.limits_why);
 }
@@ -224,6 +230,34 @@ static void test_ids_without_a_range(void **state)
         sr_freep(&host->doctor.host.ids_why);
 }
 
+static void test_ids_of_a_user_in_another_group(void **state)
+{
+        struct host *host = *state;
+
+        put(host, "/etc/passwd", "ann:x:1000:100:Ann:/home/ann:/bin/sh\n");
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "which is 100, but this was started with group 1000",
+               "start it with group 100");
+        put(host, "/proc/self/cgroup", "0::/system.slice/runner.service\n");
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "which is 100", "Group=");
+        be_in_pid_namespace(host, "pid:[1]");
+        put(host, "/.dockerenv", "");
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "which is 100", "docker run --user 1000:100");
+}
+
+static void test_ids_where_root_is_weak(void **state)
+{
+        struct host *host = *state;
+
+        host->is_weak = true;
+        be_user(host, 1000, 0, 0);
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "no CAP_SYS_ADMIN",
+               "sudo setcap cap_setuid+ep /usr/bin/newuidmap && sudo setcap cap_setgid+ep "
+               "/usr/bin/newgidmap");
+        be_in_pid_namespace(host, "pid:[1]");
+        put(host, "/.dockerenv", "");
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "no CAP_SYS_ADMIN", "in the container's image: ");
+}
+
 static void test_ids_that_newuidmap_cannot_map(void **state)
 {
         struct host *host = *state;
@@ -276,6 +310,8 @@ int main(void)
                 TEST(test_ids_under_no_new_privs),
                 TEST(test_ids_without_the_programs),
                 TEST(test_ids_without_a_range),
+                TEST(test_ids_of_a_user_in_another_group),
+                TEST(test_ids_where_root_is_weak),
                 TEST(test_ids_that_newuidmap_cannot_map),
                 TEST(test_ids_of_root),
         };
