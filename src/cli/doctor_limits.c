@@ -67,12 +67,21 @@ static void explain_none(const struct doctor *d, struct doctor_finding *f, const
 static void explain_partial(const struct doctor *d, struct doctor_finding *f, const char *held)
 {
         const char *sudo = doctor_sudo(d);
+        const struct {
+                const char *name, *by;
+        } limits[] = {{"memory", d->host.memory}, {"cpu", d->host.cpu}, {"pids", d->host.pids}};
+        _cleanup_buf_ struct sr_buf missing = {0};
 
-        doctor_found(f, DOCTOR_WARNING,
-                     "%s: not every controller is handed down to this user's processes (%s are)", held,
-                     d->facts.cgroup_controllers);
-        if (!d->facts.systemd || d->facts.uid == 0)
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+                if (!is_cgroup(limits[i].by))
+                        sr_buf_printf(&missing, "%s%s", missing.len > 0 ? ", " : "", limits[i].name);
+
+        doctor_found(f, DOCTOR_WARNING, "%s: not handed down to us, of the controllers: %s", held,
+                     missing.data);
+        if (!d->facts.systemd || d->facts.uid == 0) {
+                doctor_fix(f, "hand them down: write them to cgroup.subtree_control of the cgroups above");
                 return;
+        }
         // systemd before 252 gives users memory and pids alone.
         doctor_fix(
                 f,

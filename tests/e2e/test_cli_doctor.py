@@ -1,11 +1,14 @@
 """`doctor`: what it says of this host, and of hosts that forbid or lack something, which are made here where a
 namespace of the test's own can make them. Causes that no namespace makes are unit tests (test_doctor.c)."""
 
+import json
 import os
 import pwd
 
 import pytest
 
+import docker
+import support
 from sentences import one_sentence
 
 IDS = ["configuration", "environment", "kernel", "user-namespaces", "namespaces", "proc", "seccomp", "landlock",
@@ -234,6 +237,36 @@ def test_doctor_says_that_no_cgroup_is_mounted(lab, as_user, who):
     assert checks["limits"]["state"] == "warning"
     assert "no cgroup hierarchy" in checks["limits"]["found"]
     assert "mount -t cgroup2 none /sys/fs/cgroup" in checks["limits"]["fix"]
+
+
+@needs_root
+def test_what_doctor_advises_in_docker_mends_it(runner):
+    """The options it names are added, container by container, until programs run."""
+    options, seen = ["--network", "none"], []
+    folders = {"/usr": "/usr", "/bin": "/usr/bin", "/lib": "/usr/lib", "/lib64": "/usr/lib64", "/etc": "/etc"}
+    ours = (support.CHECKOUT, os.path.dirname(runner.program), runner.env["SANDBOX_RUNNER_IMAGES_LOWER_STORE"])
+    for inside_path, path in [*folders.items(), *((path, path) for path in map(str, ours))]:
+        options += ["--volume", f"{path}:{inside_path}:ro"]
+    for name in runner.env:
+        if name.startswith("SANDBOX_RUNNER_"):
+            options += ["--env", f"{name}={runner.env[name]}"]
+    with docker.Engine() as engine:
+        engine.import_image("empty:1", {".keep": b""}, ("tmp", "proc", "sys", "dev"))
+        for _attempt in range(3):
+            done = engine.run(*options, "--env", "HOME=/tmp", "empty:1", runner.program, "doctor", "--json")
+            report = json.loads(done.stdout)
+            seen.append({check["id"]: check["found"] for check in report["checks"] if check["state"] == "error"})
+            if report["ready"]:
+                break
+            for check in report["checks"]:
+                if check["state"] == "error" and check["fix"]:
+                    words = check["fix"].split()
+                    assert words[:2] == ["docker", "run"] and words[-1] == "…", check
+                    options += words[2:-1]
+    assert report["ready"] and done.returncode == 0, seen
+    assert "system call filter" in seen[0]["user-namespaces"], seen
+    limits = next(check for check in report["checks"] if check["id"] == "limits")
+    assert "read-only" in limits["found"] and "writable-cgroups" in limits["fix"], limits
 
 
 def test_doctor_without_the_spawner(runner):

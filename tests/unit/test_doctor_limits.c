@@ -100,7 +100,8 @@ static void test_limits_some_of_which_are_handed_down(void **state)
         struct host *host = *state;
 
         host->doctor.host.memory = host->doctor.host.pids = "cgroup2";
-        expect(host, doctor_check_limits, DOCTOR_WARNING, "memory: cgroup2, cpu: none, pids: cgroup2",
+        expect(host, doctor_check_limits, DOCTOR_WARNING,
+               "memory: cgroup2, cpu: none, pids: cgroup2: not handed down to us, of the controllers: cpu",
                "/etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n'");
 }
 
