@@ -15,8 +15,8 @@
 #include "base/fd.h"
 #include "base/size.h"
 #include "cli/cli.h"
+#include "cli/control.h"
 #include "cli/interrupt.h"
-#include "control/control.h"
 #include "language/language.h"
 #include "run/run.h"
 
@@ -29,10 +29,6 @@ enum {
         OPTION_PIDS,
         OPTION_STRICT,
 };
-
-// A run that takes longer can be seen and ended with `ps` and `stop`. Most are over by then, and need not pay
-// for it.
-#define CONTROL_DELAY_MS 100
 
 static const struct sr_option options[] = {
         {'l', "language", "LANG", "language of the snippet; else told by the file name"},
@@ -63,8 +59,9 @@ struct run_arguments {
 // What the output callback needs to know.
 struct passage {
         struct sr_run_cancel *cancel; // fired by a signal and by `stop`
-        int error;                    // positive errno of the write that failed, 0 when none has
-        int error_fd;                 // the stream it was
+        struct sr_late_control control;
+        int error;    // positive errno of the write that failed, 0 when none has
+        int error_fd; // the stream it was
 };
 
 static int take_option(struct sr_cli *cli, struct run_arguments *a, struct sr_error **error)
@@ -202,16 +199,17 @@ static int open_input(const char *path, int *ret, struct sr_error **error)
 // Writes while nobody interrupts: a reader that has stopped reading must not keep Ctrl-C or `stop` from
 // working. At most PIPE_BUF bytes go out at a time, which a pipe that polls as writable takes without
 // blocking (pipe(7)).
-static int write_unless_woken(int fd, const char *bytes, size_t length, int wake_fd)
+static int write_unless_woken(struct passage *passage, int fd, const char *bytes, size_t length)
 {
         while (length > 0) {
-                struct pollfd wait[] = {{.fd = fd, .events = POLLOUT}, {.fd = wake_fd, .events = POLLIN}};
+                struct pollfd wait[] = {{.fd = fd, .events = POLLOUT},
+                                        {.fd = sr_run_cancel_fd(passage->cancel), .events = POLLIN}};
+                int ready = poll(wait, 2, sr_late_control_check(&passage->control));
 
-                if (poll(wait, 2, -1) < 0) {
-                        if (errno == EINTR)
-                                continue;
+                if (ready < 0 && errno != EINTR)
                         return -errno;
-                }
+                if (ready <= 0)
+                        continue;
                 if (wait[1].revents != 0)
                         return -EINTR;
 
@@ -234,8 +232,7 @@ static void pass_output(void *context, int stream, const char *bytes, size_t len
         if (passage->error != 0)
                 return;
 
-        int r = write_unless_woken(stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, length,
-                                   sr_run_cancel_fd(passage->cancel));
+        int r = write_unless_woken(passage, stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, length);
 
         if (r == 0)
                 return;
@@ -406,18 +403,10 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
         if (too_long != NULL)
                 return refuse(cli, a, request.language, SR_REASON_REFUSED, sr_error_message(too_long));
 
-        _cleanup_control_ struct sr_control *control = NULL;
-        const struct sr_control_options listen = {
-                .directories = config->control_directories,
-                .kind = "run",
-                .delay_ms = CONTROL_DELAY_MS,
-                .runner = runner,
-        };
-
-        // One that cannot be found runs all the same.
-        (void)sr_control_start(&listen, &control, NULL);
+        sr_late_control_begin(&passage->control, config, runner);
+        request.late = &passage->control.late;
         result = sr_runner_execute(runner, &request, passage->cancel);
-        control = sr_control_stop(control);
+        sr_late_control_end(&passage->control);
         return report(cli, a, config, result, passage);
 }
 

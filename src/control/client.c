@@ -103,7 +103,7 @@ static int ask(int directory, const char *name, const char *request, cJSON **ret
         int r;
 
         if (fd == -ECONNREFUSED)
-                control_remove_dead(directory, name);
+                (void)control_remove_dead(directory, name);
         if (fd == -ECONNREFUSED || fd == -ENOENT)
                 return -ESRCH;
         if (fd == -EAGAIN)

@@ -32,14 +32,11 @@ struct sr_control_options {
         // missing; it must belong to us, be closed to others and be no symbolic link. Borrowed.
         char *const *directories;
         const char *kind;         // how lists call this process: "serve" or "run"
-        unsigned delay_ms;        // 0: listen at once
         struct sr_runner *runner; // borrowed
 };
 
-// Starts the thread. Without a delay, listening is tried at once and an error says why none of the
-// directories will do (*ret is NULL then). With one, it is tried when the time has passed, and what fails
-// then is not told: for a process that has most often ended by then. An empty list: nothing is started, *ret
-// is NULL.
+// Listens and starts the thread. An error says why none of the directories will do (*ret is NULL then). An
+// empty list: nothing is started, *ret is NULL.
 int sr_control_start(const struct sr_control_options *options, struct sr_control **ret,
                      struct sr_error **error);
 // Ends the thread and removes the socket. Accepts NULL; returns NULL.

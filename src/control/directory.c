@@ -179,12 +179,13 @@ static void remove_dead_locked(int directory, const char *name)
         sr_fd_close(fd);
 }
 
-void control_remove_dead(int directory, const char *name)
+bool control_remove_dead(int directory, const char *name)
 {
         if (!control_directory_lock(directory))
-                return;
+                return false;
         remove_dead_locked(directory, name);
         control_directory_unlock(directory);
+        return true;
 }
 
 int control_listen(int directory, const char *name, int *ret, struct sr_error **error)

@@ -25,8 +25,8 @@ void control_directory_unlock(int directory);
 int control_listen(int directory, const char *name, int *ret, struct sr_error **error);
 // A connection, which does not block; -ECONNREFUSED: nobody listens; -EAGAIN: the server is behind.
 int control_connect(int directory, const char *name);
-// Removes the socket if still nobody listens on it.
-void control_remove_dead(int directory, const char *name);
+// Removes the socket if still nobody listens on it. false when the lock could not be had.
+bool control_remove_dead(int directory, const char *name);
 
 // The answer to one line, with its line end.
 void control_answer(struct sr_runner *runner, const char *kind, const char *line, size_t length,

@@ -36,7 +36,7 @@ struct sr_control {
         struct sr_control_options options;
         char name[sizeof("2147483647.sock")];
         int stop_event;
-        int directory, listener; // -1 while it does not listen
+        int directory, listener;
         pthread_t thread;
         struct client clients[CLIENTS_MAX];
         size_t count;
@@ -197,9 +197,9 @@ static void remove_others_dead(struct sr_control *control)
         for (char *const *name = names; *name != NULL; name++) {
                 int fd = strcmp(*name, control->name) != 0 ? control_connect(control->directory, *name) : -1;
 
-                if (fd == -ECONNREFUSED)
-                        control_remove_dead(control->directory, *name);
                 sr_fd_close(fd);
+                if (fd == -ECONNREFUSED && !control_remove_dead(control->directory, *name))
+                        return; // somebody else is at it; nobody should have to wait for us
         }
 }
 
@@ -207,14 +207,7 @@ static void *work(void *argument)
 {
         struct sr_control *control = argument;
 
-        if (control->options.delay_ms > 0) {
-                struct pollfd stop = {.fd = control->stop_event, .events = POLLIN};
-
-                if (poll(&stop, 1, (int)control->options.delay_ms) != 0 || start_listening(control, NULL) < 0)
-                        return NULL;
-        } else {
-                remove_others_dead(control);
-        }
+        remove_others_dead(control);
         serve(control);
         return NULL;
 }
@@ -263,7 +256,7 @@ int sr_control_start(const struct sr_control_options *options, struct sr_control
         control->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (control->stop_event < 0)
                 r = sr_error_set(error, SR_ERROR_HOST, errno, "cannot make an eventfd: %s", strerror(errno));
-        if (r == 0 && options->delay_ms == 0)
+        if (r == 0)
                 r = start_listening(control, error);
         if (r == 0) {
                 r = start_thread(control);

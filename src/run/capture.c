@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/utf8.h"
 
@@ -24,6 +25,7 @@ struct pump {
         struct sr_buf input; // read from stdin_fd, not yet in the pipe
         bool input_ended;
         bool killed;
+        bool told_late;
 };
 
 // Reads once. false at the end of the stream.
@@ -78,6 +80,25 @@ static void feed(struct pump *pump, bool source_ready)
                 pump->feed = sr_fd_close(pump->feed);
 }
 
+// Milliseconds until somebody wants to hear that it takes long, -1 when nobody does.
+static int until_late(const struct pump *pump)
+{
+        const struct sr_run_late *late = pump->options->late;
+
+        if (late == NULL || pump->told_late)
+                return -1;
+
+        uint64_t now = sr_clock_monotonic_ns();
+
+        return late->at_ns > now ? (int)((late->at_ns - now) / 1000000) + 1 : 0;
+}
+
+static void tell_late(struct pump *pump)
+{
+        pump->told_late = true;
+        pump->options->late->call(pump->options->late->context);
+}
+
 // Until the outcome is there. When it is, all of the stage is dead, so what its pipes hold is the rest.
 static void pump_until_outcome(struct pump *pump)
 {
@@ -99,8 +120,10 @@ static void pump_until_outcome(struct pump *pump)
 
                 polls[SOURCE].fd = wants_input ? options->stdin_fd : -1;
                 polls[FEED].fd = pump->feed >= 0 && pump->input.len > 0 ? pump->feed : -1;
-                if (poll(polls, COUNT, -1) < 0)
+                if (poll(polls, COUNT, until_late(pump)) < 0)
                         continue; // EINTR
+                if (until_late(pump) == 0)
+                        tell_late(pump);
                 if (polls[OUT].revents != 0 && !drain(pump, pump->out, 1, &pump->capture->out))
                         polls[OUT].fd = -1;
                 if (polls[ERR].revents != 0 && !drain(pump, pump->err, 2, &pump->capture->err))

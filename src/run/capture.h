@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "run/run.h"
 #include "sandbox/sandbox.h"
 
 struct sr_capture_stream {
@@ -23,6 +24,7 @@ struct sr_capture_options {
         size_t cancel_count;
         void (*output)(void *context, int stream, const char *bytes, size_t length); // may be NULL
         void *output_context;
+        const struct sr_run_late *late; // may be NULL
 };
 
 struct sr_capture {

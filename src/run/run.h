@@ -29,6 +29,13 @@ enum sr_run_reason {
         SR_REASON_INTERNAL,
 };
 
+// Somebody who wants to hear that a run takes long.
+struct sr_run_late {
+        uint64_t at_ns;              // CLOCK_MONOTONIC
+        void (*call)(void *context); // on the thread that runs, once a stage; what it takes holds the run up
+        void *context;
+};
+
 // What is asked for. Everything is copied by the runner.
 struct sr_run_request {
         const char *language; // as the client wrote it
@@ -48,6 +55,7 @@ struct sr_run_request {
         // does compile comes first, on 2. Called on the thread that runs.
         void (*output)(void *context, int stream, const char *bytes, size_t length);
         void *output_context;
+        const struct sr_run_late *late; // NULL: nobody; borrowed until the run ends
 };
 
 struct sr_run_stage {

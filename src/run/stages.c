@@ -274,6 +274,7 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
                 .cancel_count = cancel_count,
                 .output = request->output,
                 .output_context = request->output_context,
+                .late = request->late,
         };
         bool compiled = plan->language->compile != NULL;
 

@@ -553,27 +553,6 @@ static void only_a_directory_of_ours_will_do(void **state)
         assert_null(view->problems);
 }
 
-static void with_a_delay_it_listens_later(void **state)
-{
-        struct fixture *f = *state;
-        _cleanup_free_ char *name = own_name(f);
-        struct sr_control_options options = {
-                .directories = f->directories, .kind = "run", .delay_ms = 60000, .runner = &f->runner};
-        uint64_t began = sr_clock_monotonic_ns();
-
-        assert_int_equal(sr_control_start(&options, &f->control, NULL), 0);
-        f->control = sr_control_stop(f->control);
-        assert_true(sr_clock_monotonic_ns() - began < UINT64_C(10000000000));
-        assert_int_equal(access(f->directory, F_OK), -1);
-        options.delay_ms = 1;
-        assert_int_equal(sr_control_start(&options, &f->control, NULL), 0);
-        while (access(name, F_OK) < 0)
-                usleep(1000);
-        usleep(20000); // until it listens
-        assert_answer(f, "{\"method\":\"list\"}\n",
-                      "{\"server\":\"run\",\"runs\":[],\"last\":0,\"more\":false}\n");
-}
-
 static void no_directories_no_socket(void **state)
 {
         struct fixture *f = *state;
@@ -605,7 +584,6 @@ int main(void)
                 CASE(dead_sockets_go_and_live_ones_stay),
                 CASE(a_socket_of_our_pid_is_replaced_only_when_dead),
                 CASE(only_a_directory_of_ours_will_do),
-                CASE(with_a_delay_it_listens_later),
                 CASE(no_directories_no_socket),
         };
 
