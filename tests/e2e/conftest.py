@@ -4,7 +4,8 @@
   store        the prepared image store (made by tests/run.sh), used read-only as images.lower_store
   env          environment of a fresh, private HOME with all XDG directories, for the suite's own user
   runner       a Runner of the suite's own user, private directories per test
-  identity     parametrised: "root" and "user", or "self" when an ordinary user started the suite
+  identity     parametrised: "root" and "user", or "self" when an ordinary user started the suite, or what
+               SANDBOX_RUNNER_TEST_IDENTITIES says (identity.py)
   as_each      a Runner for `identity`: the test runs once for each
   as_user      a Runner for the ordinary user (the suite's own when that is one)
   server       an Mcp session per module and identity, for tests that only need some server
@@ -21,6 +22,7 @@ import shutil
 import pytest
 
 import support
+from identity import labels
 
 # Test id pattern → reason. An entry here is the only way for a test to be skipped.
 EXPECTED_SKIPS = {
@@ -58,7 +60,7 @@ def base():
     shutil.rmtree(path, ignore_errors=True)
 
 
-_LABELS = ["root", "user"] if os.geteuid() == 0 else ["self"]
+_LABELS = labels()
 
 
 @pytest.fixture(scope="session")

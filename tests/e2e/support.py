@@ -3,7 +3,7 @@
 Theory of operation. A test drives the built program as a person does: as a process with arguments, files and
 pipes. Three small classes carry that:
 
-  Identity  who starts the program: the user of the suite, or an ordinary user with no help from root
+  Identity  who starts the program: identity.py
   Runner    one identity, one private set of HOME and XDG directories, one program: starts it
   Mcp       one server process on stdio and a client that matches answers to requests
 
@@ -14,7 +14,6 @@ its standard error is kept, and a sanitizer report in it fails the test that loo
 import ctypes
 import json
 import os
-import pwd
 import queue
 import shutil
 import signal
@@ -24,43 +23,13 @@ import threading
 import time
 from pathlib import Path
 
+from identity import make_identity, scaled
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("sandbox-runner", "sandbox-runner-spawner", "sandbox-runner-image")
-USER_NAME = "sr-test"  # the ordinary user of the tests; made when absent and left in place
 MARKER = "\n\n[... OUTPUT TRUNCATED ...]"
 KEPT = 100 * 1024
 SANITIZER_SIGNS = ("AddressSanitizer", "LeakSanitizer", "UndefinedBehaviorSanitizer", ": runtime error: ")
-
-
-class Identity:
-    """Who runs the program. switching: the suite is root and becomes this user for the program alone."""
-
-    def __init__(self, label, uid, gid, switching):
-        self.label = label
-        self.uid = uid
-        self.gid = gid
-        self.switching = switching
-
-    @property
-    def is_root(self):
-        return self.uid == 0
-
-    def popen(self):
-        """Arguments of subprocess.Popen that make the child this user: the ids and no group but its own.
-
-        The kernel takes all capabilities away with the ids, and no_new_privs is not set: this is what a login
-        of that user would have.
-        """
-        if not self.switching:
-            return {}
-        return {"user": self.uid, "group": self.gid, "extra_groups": []}
-
-    def own(self, path):
-        if self.switching:
-            os.chown(path, self.uid, self.gid)
-
-    def __repr__(self):
-        return f"<{self.label} uid {self.uid}>"
 
 
 class Done:
@@ -105,9 +74,8 @@ class Runner:
                 environment.pop(name, None)
             else:
                 environment[name] = str(value)
-        options.setdefault("cwd", self.place)
-        process = subprocess.Popen([argv0 or self.program, *map(str, args)], env=environment,
-                                   **self.identity.popen(), **options)
+        cwd = options.pop("cwd", self.place)
+        process = self.identity.popen([argv0 or self.program, *map(str, args)], environment, cwd, options)
         self.running.append(process)
         return process
 
@@ -118,9 +86,9 @@ class Runner:
         process = self.start(*args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, **options)
         try:
-            out, err = process.communicate(input, timeout=timeout)
+            out, err = process.communicate(input, timeout=scaled(timeout))
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.identity.end(process)
             out, err = process.communicate()
             raise AssertionError(f"{args}: no end within {timeout} s: {Done(None, out, err)!r}") from None
         finally:
@@ -158,7 +126,7 @@ class Runner:
     def close(self):
         for process in self.running:
             if process.poll() is None:
-                process.kill()
+                self.identity.end(process)
             process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:
@@ -181,7 +149,7 @@ class Pending:
         self.event.set()
 
     def wait(self, timeout=60):
-        assert self.event.wait(timeout), f"no answer within {timeout} s"
+        assert self.event.wait(scaled(timeout)), f"no answer within {timeout} s"
         if isinstance(self.message, Exception):
             raise AssertionError(str(self.message))
         return self.message
@@ -191,8 +159,10 @@ class Mcp:
     """A server process on stdio and its client: one reader thread, any number of requests in flight."""
 
     def __init__(self, runner, args=(), env=None, initialize=True):
+        self.identity = runner.identity
         self.process = runner.start(*args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE)
+        self.main_pid = None
         self.lock = threading.Lock()
         self.pending = {}
         self.last_id = 0
@@ -207,7 +177,9 @@ class Mcp:
 
     @property
     def pid(self):
-        return self.process.pid
+        if self.main_pid is None:
+            self.main_pid = self.identity.pid(self.process)
+        return self.main_pid
 
     @property
     def stderr(self):
@@ -312,7 +284,7 @@ class Mcp:
             except OSError:
                 pass
         try:
-            code = self.process.wait(timeout)
+            code = self.process.wait(scaled(timeout))
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the server did not exit within {timeout} s of the end of its input; "
@@ -324,8 +296,8 @@ class Mcp:
 
     def kill(self, number=signal.SIGKILL):
         if self.process.poll() is None:
-            self.process.send_signal(number)
-        self.process.wait(20)
+            os.kill(self.pid, number)
+        self.process.wait(scaled(20))
 
 
 # What a process tree looks like from outside.
@@ -386,7 +358,7 @@ def landlock_version():
 
 def wait_until(condition, timeout, step=0.02):
     """Polls until condition() is true; its last value."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + scaled(timeout)
     while True:
         value = condition()
         if value or time.monotonic() >= end:
@@ -415,19 +387,6 @@ def copy_readable(source, target):
             return
         shutil.rmtree(target, ignore_errors=True)
     raise RuntimeError(f"cannot copy {source} to {target}")
-
-
-def find_or_make_user(name):
-    """The account of the ordinary user of the tests; made when absent (we are root) and left in place."""
-    for _ in range(50):
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            # Another suite may be making it now: useradd then fails on its lock, and the next look finds it.
-            made = subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], capture_output=True)
-            if made.returncode != 0:
-                time.sleep(0.2)
-    raise RuntimeError(f"cannot make the user {name}: {made.stderr.decode(errors='replace')}")
 
 
 def find_program():
@@ -466,18 +425,20 @@ class Lab:
         self.base = base
         self.program = program
         self.store = store
-        self.account = None
+        self.identities = {}
         self.copies = None
         self.count = 0
 
     def identity(self, label):
-        """"root" and "self" are whoever runs the suite; "user" is the ordinary user, made when first asked for."""
-        if label != "user":
-            return Identity(label, os.geteuid(), os.getegid(), False)
-        if not self.account:
-            entry = find_or_make_user(USER_NAME)
-            self.account = Identity(label, entry.pw_uid, entry.pw_gid, True)
-        return self.account
+        if label not in self.identities:
+            self.identities[label] = make_identity(label)
+        return self.identities[label]
+
+    def _reachable(self, identity):
+        """Program and store where this identity can read them."""
+        if not identity.switching or os.environ.get("SANDBOX_RUNNER_TEST_SHARED"):
+            return self.program, self.store
+        return self._copied()
 
     def _copied(self):
         if not self.copies:
@@ -495,7 +456,7 @@ class Lab:
 
     def store_of(self, identity):
         """The prepared image store, where this identity can read it."""
-        return self._copied()[1] if identity.switching else self.store
+        return self._reachable(identity)[1]
 
     def environment(self, identity, place):
         store = self.store_of(identity)
@@ -506,6 +467,7 @@ class Lab:
             (place / folder).mkdir()
             identity.own(place / folder)
             env[variable] = str(place / folder)
+        env.update(identity.bus())
         env.update({
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
@@ -522,5 +484,5 @@ class Lab:
         place = self.base / f"{identity.label}-{self.count}"
         place.mkdir()
         identity.own(place)
-        program = self._copied()[0] if identity.switching else self.program
+        program, _store = self._reachable(identity)
         return Runner(program, identity, place, self.environment(identity, place))

@@ -54,7 +54,9 @@ echo sandbox-runner-test >"$root/etc/hostname"
 echo 0123456789abcdef0123456789abcdef >"$root/etc/machine-id"
 : >"$root/etc/fstab"
 chroot "$root" passwd -q -d root
-chroot "$root" useradd --create-home --shell /bin/bash --uid 1000 tester
+for user in tester:1000 loner:1001; do
+        chroot "$root" useradd --create-home --shell /bin/bash --uid "${user#*:}" "${user%:*}"
+done
 
 mv "$root"/boot/vmlinuz-* "$target/vmlinuz"
 rm -rf "${root:?}"/boot/* "$root/var/cache/apt" "$root/var/lib/apt/lists"

@@ -34,8 +34,8 @@ user)
         as_service --uid="$user" --property=PAMName=login -- "$@"
         ;;
 lone)
-        export HOME="/home/$user" USER="$user" LOGNAME="$user"
-        exec setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+        export HOME=/home/loner USER=loner LOGNAME=loner
+        exec setpriv --reuid loner --regid loner --clear-groups "$@"
         ;;
 service)
         as_service --property=Delegate=yes -- "$@"
