@@ -39,15 +39,31 @@ class Identity:
     def is_root(self):
         return self.uid == 0
 
-    def popen(self, command, env, cwd, options):
-        """The process: of this user's ids and no group but its own.
+    def popen(self):
+        """Arguments of subprocess.Popen that make the child this user: the ids and no group but its own.
 
         The kernel takes all capabilities away with the ids, and no_new_privs is not set: this is what a login
         of that user would have.
         """
-        if self.switching:
-            options = {"user": self.uid, "group": self.gid, "extra_groups": [], **options}
-        return subprocess.Popen(command, env=env, cwd=cwd, **options)
+        if not self.switching:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def start(self, command, env, cwd, options):
+        """Begins the program; a Popen."""
+        return subprocess.Popen(command, env=env, cwd=cwd, **self.popen(), **options)
+
+    def run(self, command, cwd, timeout, env=None):
+        """Any program to its end: a CompletedProcess with text. The environment is the suite's."""
+        process = self.start([str(word) for word in command], dict(env or os.environ), cwd, {
+            "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True})
+        try:
+            out, err = process.communicate(timeout=scaled(timeout))
+        except subprocess.TimeoutExpired:
+            self.end(process)
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def pid(self, process):
         """The program's pid."""
@@ -76,7 +92,7 @@ class ServiceIdentity(Identity):
 
     count = 0
 
-    def popen(self, command, env, cwd, options):
+    def start(self, command, env, cwd, options):
         ServiceIdentity.count += 1
         unit = f"sandbox-runner-test-{os.getpid()}-{ServiceIdentity.count}.service"
         user = [f"--uid={self.uid}"] if self.uid else []

@@ -75,7 +75,7 @@ class Runner:
             else:
                 environment[name] = str(value)
         cwd = options.pop("cwd", self.place)
-        process = self.identity.popen([argv0 or self.program, *map(str, args)], environment, cwd, options)
+        process = self.identity.start([argv0 or self.program, *map(str, args)], environment, cwd, options)
         self.running.append(process)
         return process
 

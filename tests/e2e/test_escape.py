@@ -50,9 +50,7 @@ class Tools:
         self.escape = self.place / "escape"
 
     def run(self, program, *args, timeout=200):
-        done = subprocess.run([self.place / program, *map(str, args)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, text=True,
-                              cwd=self.place, **self.identity.popen())
+        done = self.identity.run([self.place / program, *args], self.place, timeout)
         support.assert_no_sanitizer_report(done.stderr)
         return done
 

@@ -202,7 +202,7 @@ def test_sixty_fifth_process_is_refused(server):
 
 def test_threads_count_as_processes(server):
     result = run(server, """
-        import threading
+        import threading, time
         gate = threading.Event()
         threads = []
         try:
@@ -212,6 +212,7 @@ def test_threads_count_as_processes(server):
                 threads.append(thread)
         except RuntimeError:
             print(len(threads))
+        time.sleep(0.5)  # as above
         gate.set()
         """)
     assert (result["stdout"], result["limits_hit"]) == ("63\n", ["pids"]), result
