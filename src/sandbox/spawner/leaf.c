@@ -83,9 +83,9 @@ static bool read_number(int directory, const char *file, uint64_t *ret)
         return true;
 }
 
-static uint64_t quota_us(const struct sr_wire_stage *stage)
+static uint64_t quota_us(const struct sr_leaf_limits *limits)
 {
-        uint64_t quota = (uint64_t)stage->cpu_millis * CPU_PERIOD_US / 1000;
+        uint64_t quota = (uint64_t)limits->cpu_millis * CPU_PERIOD_US / 1000;
 
         return quota > CPU_QUOTA_MIN_US ? quota : CPU_QUOTA_MIN_US;
 }
@@ -104,13 +104,13 @@ static bool host_swaps(void)
 // Documentation/admin-guide/cgroup-v2.rst. A kernel without swap accounting has no memory.swap.max; where
 // there is swap, the limit would then not be one.
 static int limit_version_2(int directory, const struct sr_wire_hierarchy *hierarchy,
-                           const struct sr_wire_stage *stage)
+                           const struct sr_leaf_limits *limits)
 {
         char text[48];
         int r = 0;
 
-        if (holds(hierarchy, SR_CONTROLLER_MEMORY) && stage->memory_bytes > 0) {
-                r = write_number(directory, "memory.max", stage->memory_bytes);
+        if (holds(hierarchy, SR_CONTROLLER_MEMORY) && limits->memory_bytes > 0) {
+                r = write_number(directory, "memory.max", limits->memory_bytes);
                 if (r == 0) {
                         r = write_number(directory, "memory.swap.max", 0);
                         if (r == -ENOENT && !host_swaps())
@@ -119,12 +119,12 @@ static int limit_version_2(int directory, const struct sr_wire_hierarchy *hierar
                 if (r == 0)
                         r = write_number(directory, "memory.oom.group", 1);
         }
-        if (r == 0 && holds(hierarchy, SR_CONTROLLER_CPU) && stage->cpu_millis > 0) {
-                snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us(stage), CPU_PERIOD_US);
+        if (r == 0 && holds(hierarchy, SR_CONTROLLER_CPU) && limits->cpu_millis > 0) {
+                snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us(limits), CPU_PERIOD_US);
                 r = write_text(directory, "cpu.max", text);
         }
         if (r == 0 && holds(hierarchy, SR_CONTROLLER_PIDS))
-                r = write_number(directory, "pids.max", (uint64_t)stage->processes + 1);
+                r = write_number(directory, "pids.max", (uint64_t)limits->processes + 1);
         return r;
 }
 
@@ -146,27 +146,27 @@ static int watch_memory(int directory, int *ret_event)
 
 // Documentation/admin-guide/cgroup-v1/{memory,pids}.rst, scheduler/sched-bwc.rst.
 static int limit_version_1(int directory, const struct sr_wire_hierarchy *hierarchy,
-                           const struct sr_wire_stage *stage, int *ret_event)
+                           const struct sr_leaf_limits *limits, int *ret_event)
 {
         int r = 0;
 
-        if (holds(hierarchy, SR_CONTROLLER_MEMORY) && stage->memory_bytes > 0) {
-                r = write_number(directory, "memory.limit_in_bytes", stage->memory_bytes);
+        if (holds(hierarchy, SR_CONTROLLER_MEMORY) && limits->memory_bytes > 0) {
+                r = write_number(directory, "memory.limit_in_bytes", limits->memory_bytes);
                 // Memory and swap together; a kernel without swap accounting lacks it.
                 if (r == 0)
-                        r = write_number(directory, "memory.memsw.limit_in_bytes", stage->memory_bytes);
+                        r = write_number(directory, "memory.memsw.limit_in_bytes", limits->memory_bytes);
                 if (r == -ENOENT && !host_swaps())
                         r = 0;
                 if (r == 0)
                         r = watch_memory(directory, ret_event);
         }
-        if (r == 0 && holds(hierarchy, SR_CONTROLLER_CPU) && stage->cpu_millis > 0) {
+        if (r == 0 && holds(hierarchy, SR_CONTROLLER_CPU) && limits->cpu_millis > 0) {
                 r = write_number(directory, "cpu.cfs_period_us", CPU_PERIOD_US);
                 if (r == 0)
-                        r = write_number(directory, "cpu.cfs_quota_us", quota_us(stage));
+                        r = write_number(directory, "cpu.cfs_quota_us", quota_us(limits));
         }
         if (r == 0 && holds(hierarchy, SR_CONTROLLER_PIDS))
-                r = write_number(directory, "pids.max", (uint64_t)stage->processes + 1);
+                r = write_number(directory, "pids.max", (uint64_t)limits->processes + 1);
         return r;
 }
 
@@ -189,7 +189,7 @@ static int make_directory(int base, const char *name, int *ret)
         return r;
 }
 
-int sr_leaf_make(const struct sr_leaf_host *host, unsigned slot, const struct sr_wire_stage *stage,
+int sr_leaf_make(const struct sr_leaf_host *host, unsigned slot, const struct sr_leaf_limits *limits,
                  struct sr_leaf *ret)
 {
         char name[24];
@@ -205,8 +205,8 @@ int sr_leaf_make(const struct sr_leaf_host *host, unsigned slot, const struct sr
                 r = make_directory(host->base[i], name, &ret->directory[i]);
                 if (r == 0)
                         r = hierarchy->version == 2
-                                    ? limit_version_2(ret->directory[i], hierarchy, stage)
-                                    : limit_version_1(ret->directory[i], hierarchy, stage, &ret->oom_event);
+                                    ? limit_version_2(ret->directory[i], hierarchy, limits)
+                                    : limit_version_1(ret->directory[i], hierarchy, limits, &ret->oom_event);
         }
         if (r < 0)
                 sr_leaf_remove(host, ret);

@@ -21,6 +21,12 @@ struct sr_leaf_host {
         int base[SR_WIRE_HIERARCHIES_MAX]; // directory descriptors
 };
 
+struct sr_leaf_limits {
+        uint64_t memory_bytes; // 0: none
+        uint32_t cpu_millis;   // 0: none
+        uint32_t processes;    // of the program, threads included
+};
+
 struct sr_leaf {
         bool made;
         unsigned slot;
@@ -40,8 +46,8 @@ struct sr_leaf_usage {
 // Which cgroup version holds the limit; SR_ENFORCER_NONE when none does.
 enum sr_enforcer sr_leaf_enforcer(const struct sr_leaf_host *host, enum sr_controller controller);
 
-// Makes the leaf with the stage's limits written. 0 or a negative errno; nothing is left on failure.
-int sr_leaf_make(const struct sr_leaf_host *host, unsigned slot, const struct sr_wire_stage *stage,
+// Makes the leaf with the limits written. 0 or a negative errno; nothing is left on failure.
+int sr_leaf_make(const struct sr_leaf_host *host, unsigned slot, const struct sr_leaf_limits *limits,
                  struct sr_leaf *ret);
 // The descriptor for CLONE_INTO_CGROUP, or -1.
 int sr_leaf_cgroup2(const struct sr_leaf_host *host, const struct sr_leaf *leaf);

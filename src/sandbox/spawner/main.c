@@ -23,6 +23,7 @@
 struct loop {
         struct sr_spawner_state state;
         struct sr_spawner_run runs[SR_WIRE_RUNS_MAX];
+        unsigned used; // runs beyond this one were never used: no need to look at them
         int timer;
         uint64_t armed_ns; // when the timer will fire; 0: it is not set
 };
@@ -100,9 +101,7 @@ static int prepare_loop(struct loop *loop)
                         .socket = -1,
                         .pidfd = -1,
                         .report = -1,
-                        .tmp = -1,
-                        .shm = -1,
-                        .leaf = SR_LEAF_NONE,
+                        .own = SR_OWN_NONE,
                 };
         int r = reserve_descriptors();
         if (r < 0)
@@ -128,7 +127,7 @@ static void rearm(struct loop *loop)
 {
         uint64_t next = 0;
 
-        for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++) {
+        for (unsigned i = 0; i < loop->used; i++) {
                 const struct sr_spawner_run *run = &loop->runs[i];
 
                 if (!is_timed(run))
@@ -155,7 +154,7 @@ static void expire(struct loop *loop)
 
         (void)!read(loop->timer, &fired, sizeof(fired));
         loop->armed_ns = 0;
-        for (unsigned i = 0; i < SR_WIRE_RUNS_MAX; i++) {
+        for (unsigned i = 0; i < loop->used; i++) {
                 struct sr_spawner_run *run = &loop->runs[i];
 
                 if (is_timed(run) && run->deadline_ns <= now)
@@ -174,6 +173,8 @@ static void open_run(struct loop *loop, int socket)
                 if (!sr_run_is_free(run))
                         continue;
                 run->socket = socket;
+                if (i >= loop->used)
+                        loop->used = i + 1;
                 // An event may be stale when its turn comes; reading must then not wait.
                 if (fcntl(socket, F_SETFL, O_NONBLOCK) < 0 || watch(loop, socket, SOURCE_SOCKET, i) < 0)
                         sr_run_release(&loop->state, run);
@@ -229,8 +230,8 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 // Out of memory for one event: nothing goes on from there.
                 if (run->init != 0 && watch(loop, run->pidfd, SOURCE_INIT, run->slot) < 0)
                         _exit(1);
-                if (run->init != 0 && run->leaf.oom_event >= 0 &&
-                    watch(loop, run->leaf.oom_event, SOURCE_MEMORY, run->slot) < 0)
+                if (run->init != 0 && run->own.leaf.oom_event >= 0 &&
+                    watch(loop, run->own.leaf.oom_event, SOURCE_MEMORY, run->slot) < 0)
                         _exit(1);
         } else if (is_kind(&message, n, SR_WIRE_SCRATCH, sizeof(message.scratch))) {
                 sr_run_make_scratch(run, &message.scratch);
@@ -244,15 +245,36 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 close(descriptors[--count]);
 }
 
+// Work for when there is nothing to do: makes ahead what the next stage of a slot will need, for as many slots
+// as can be busy at once with profit. true when there may be more.
+static bool work_ahead(struct loop *loop)
+{
+        unsigned processors = (unsigned)CPU_COUNT(&loop->state.allowed);
+
+        for (unsigned i = 0; i < loop->used && i < processors; i++) {
+                struct sr_spawner_run *run = &loop->runs[i];
+
+                if (run->own.wanted && run->init == 0) {
+                        sr_own_prepare(&loop->state.leaves, i, &run->own);
+                        return true;
+                }
+        }
+        return false;
+}
+
 static int serve(struct loop *loop)
 {
         struct epoll_event events[32];
+        bool idle = false; // nothing came up just now
 
         for (;;) {
                 rearm(loop);
 
-                int n = epoll_wait(loop->state.epoll, events, sizeof(events) / sizeof(*events), -1);
+                // What comes in goes before what can be done ahead.
+                int wait = idle && !work_ahead(loop) ? -1 : 0;
+                int n = epoll_wait(loop->state.epoll, events, sizeof(events) / sizeof(*events), wait);
 
+                idle = n == 0;
                 if (n < 0 && errno != EINTR)
                         return -errno;
                 for (int i = 0; i < n; i++) {

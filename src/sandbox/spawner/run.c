@@ -224,11 +224,11 @@ static void take_descriptors(const struct sr_wire_stage *stage, const int *descr
 static struct sr_wire_failure start_init(const struct sr_spawner_state *state, struct sr_launch *launch,
                                          struct sr_spawner_run *run)
 {
-        int r = sr_leaf_open_tasks(&state->leaves, &run->leaf, launch->tasks, &launch->task_count);
+        int r = sr_leaf_open_tasks(&state->leaves, &run->own.leaf, launch->tasks, &launch->task_count);
 
         if (r < 0)
                 return (struct sr_wire_failure){SR_STEP_LEAF, -r};
-        r = clone_init(launch, sr_leaf_cgroup2(&state->leaves, &run->leaf), run);
+        r = clone_init(launch, sr_leaf_cgroup2(&state->leaves, &run->own.leaf), run);
         for (unsigned i = 0; i < launch->task_count; i++)
                 close(launch->tasks[i]);
         if (r < 0)
@@ -236,31 +236,13 @@ static struct sr_wire_failure start_init(const struct sr_spawner_state *state, s
         return (struct sr_wire_failure){0};
 }
 
-// What the stage has to itself: its cgroup, its /tmp and its /dev/shm.
-static struct sr_wire_failure make_own(const struct sr_spawner_state *state, struct sr_spawner_run *run,
-                                       const struct sr_wire_stage *stage)
-{
-        int r = sr_leaf_make(&state->leaves, run->slot, stage, &run->leaf);
-
-        if (r < 0)
-                return (struct sr_wire_failure){SR_STEP_LEAF, -r};
-        r = sr_tmpfs_make(stage->tmp_bytes, stage->tmp_inodes, &run->tmp);
-        if (r == 0)
-                r = sr_tmpfs_make(stage->tmp_bytes, stage->tmp_inodes, &run->shm);
-        if (r < 0)
-                return (struct sr_wire_failure){SR_STEP_TEMPORARY, -r};
-        return (struct sr_wire_failure){0};
-}
-
-// Gives back what make_own() made; nothing of the stage lives any more.
+// The stage is over and nothing of it lives.
 static void free_own(const struct sr_spawner_state *state, struct sr_spawner_run *run)
 {
-        run->tmp = sr_fd_close(run->tmp);
-        run->shm = sr_fd_close(run->shm);
         sr_watchdog_end(&run->watchdog);
-        if (run->leaf.oom_event >= 0)
-                (void)epoll_ctl(state->epoll, EPOLL_CTL_DEL, run->leaf.oom_event, NULL);
-        sr_leaf_remove(&state->leaves, &run->leaf);
+        if (run->own.leaf.oom_event >= 0)
+                (void)epoll_ctl(state->epoll, EPOLL_CTL_DEL, run->own.leaf.oom_event, NULL);
+        sr_own_give_back(&state->leaves, &run->own);
 }
 
 // What is to be the program's own: /scratch with what the server put there, once, and its pipes.
@@ -290,6 +272,11 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         int report[2];
         // A job of ours owns the trees it writes; a program owns nothing but its /scratch and /tmp.
         bool is_job = stage->descriptors & SR_WIRE_HAS_DIRECTORY;
+        const struct sr_own_limits limits = {
+                .leaf = {stage->memory_bytes, stage->cpu_millis, stage->processes},
+                .tmp_bytes = stage->tmp_bytes,
+                .tmp_inodes = stage->tmp_inodes,
+        };
         struct sr_plan_input input = {
                 .stage = stage,
                 .parent_id = is_job ? 0 : program_id(state, run),
@@ -303,7 +290,7 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
         r = open_scratch(run, stage, &scratch);
         if (r < 0)
                 return (struct sr_wire_failure){SR_STEP_SCRATCH, -r};
-        struct sr_wire_failure failure = make_own(state, run, stage);
+        struct sr_wire_failure failure = sr_own_take(&state->leaves, run->slot, &limits, &run->own);
         if (failure.step != SR_STEP_NONE)
                 return failure;
         if (null_fd < 0 || pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -315,8 +302,8 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
                 .report_fd = report[1],
                 .root_fd = root,
                 .scratch_fd = scratch,
-                .tmp_fd = run->tmp,
-                .shm_fd = run->shm,
+                .tmp_fd = run->own.tmp,
+                .shm_fd = run->own.shm,
                 .no_capabilities = state->no_capabilities,
         };
         sr_plan_build(&input, &launch.plan);
@@ -350,9 +337,7 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
                 run->requested_ns = sr_clock_monotonic_ns();
                 run->deadline_ns = run->requested_ns + request->timeout_ns;
                 run->end = SR_WIRE_END_EXITED;
-                run->memory_bytes = request->memory_bytes;
-                run->processes = request->processes;
-                run->watched = run->memory_bytes > 0 &&
+                run->watched = request->memory_bytes > 0 &&
                                sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_MEMORY) == SR_ENFORCER_NONE;
                 failure = launch_stage(state, run, request, descriptors);
                 if (failure.step != SR_STEP_NONE)
@@ -378,10 +363,10 @@ static struct sr_tmpfs_usage scratch_usage(const struct sr_spawner_run *run)
 
 void sr_run_look(struct sr_spawner_run *run)
 {
-        uint64_t tmpfs =
-                sr_tmpfs_usage(run->tmp).bytes + sr_tmpfs_usage(run->shm).bytes + scratch_usage(run).bytes;
+        uint64_t tmpfs = sr_tmpfs_usage(run->own.tmp).bytes + sr_tmpfs_usage(run->own.shm).bytes +
+                         scratch_usage(run).bytes;
 
-        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, run->memory_bytes))
+        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, run->own.limits.leaf.memory_bytes))
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 
@@ -390,7 +375,8 @@ void sr_run_out_of_memory(struct sr_spawner_run *run)
         uint64_t count;
 
         // A word about the leaf of an earlier stage is stale.
-        if (run->leaf.oom_event >= 0 && read(run->leaf.oom_event, &count, sizeof(count)) == sizeof(count))
+        if (run->own.leaf.oom_event >= 0 &&
+            read(run->own.leaf.oom_event, &count, sizeof(count)) == sizeof(count))
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 
@@ -480,7 +466,7 @@ static void read_usage(const struct sr_spawner_state *state, const struct sr_spa
 {
         struct sr_leaf_usage usage;
 
-        sr_leaf_read(&state->leaves, &run->leaf, &usage);
+        sr_leaf_read(&state->leaves, &run->own.leaf, &usage);
         outcome->hits = usage.hits;
         if (usage.has_cpu)
                 outcome->cpu_us = usage.cpu_us;
@@ -494,9 +480,9 @@ static void read_usage(const struct sr_spawner_state *state, const struct sr_spa
                 outcome->has_usage = 1;
         if (run->end == SR_WIRE_END_MEMORY)
                 outcome->hits |= SR_HIT_MEMORY;
-        if (run->watchdog.most >= run->processes && run->watched)
+        if (run->watchdog.most >= run->own.limits.leaf.processes && run->watched)
                 outcome->hits |= SR_HIT_PIDS;
-        if (sr_tmpfs_usage(run->tmp).full || sr_tmpfs_usage(run->shm).full)
+        if (sr_tmpfs_usage(run->own.tmp).full || sr_tmpfs_usage(run->own.shm).full)
                 outcome->hits |= SR_HIT_TMP;
         if (scratch_usage(run).full)
                 outcome->hits |= SR_HIT_SCRATCH;

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "sandbox/protocol.h"
-#include "sandbox/spawner/leaf.h"
+#include "sandbox/spawner/own.h"
 #include "sandbox/spawner/watchdog.h"
 
 // What all runs share.
@@ -21,18 +21,15 @@ struct sr_spawner_state {
 };
 
 struct sr_spawner_run {
-        unsigned slot;         // names the mount point of its /scratch and, with a range, its id
-        int socket;            // to the server; -1: nobody waits for an answer
-        bool scratch;          // /scratch/<slot> is mounted
-        bool scratch_given;    // and belongs to the program
-        pid_t init;            // 0: nothing runs
-        int pidfd;             // of init
-        int report;            // read end of init's pipe
-        int tmp, shm;          // the mounts of its /tmp and /dev/shm
-        uint64_t memory_bytes; // the stage's limit, 0: none
-        uint32_t processes;    // the stage's limit
-        struct sr_leaf leaf;
-        bool watched; // no cgroup holds its memory: the watchdog does
+        unsigned slot;      // names the mount point of its /scratch and, with a range, its id
+        int socket;         // to the server; -1: nobody waits for an answer
+        bool scratch;       // /scratch/<slot> is mounted
+        bool scratch_given; // and belongs to the program
+        pid_t init;         // 0: nothing runs
+        int pidfd;          // of init
+        int report;         // read end of init's pipe
+        struct sr_own own;  // of the stage that runs, or made ahead for the next
+        bool watched;       // no cgroup holds its memory: the watchdog does
         struct sr_watchdog watchdog;
         uint64_t requested_ns;
         uint64_t deadline_ns;
