@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -209,10 +211,36 @@ static void give_pipe(const struct sr_sandbox *sandbox, int fd)
                 (void)!fchown(fd, ids->uid, ids->gid);
 }
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u // Linux 6.3, where vm.memfd_noexec may ask for it
+#endif
+
+// A copy in memory that nobody can change any more.
+static int copy_program(int fd, int *ret)
+{
+        _cleanup_close_ int copy = memfd_create("program", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+        off_t from = 0;
+        ssize_t n;
+
+        if (copy < 0 && errno == EINVAL)
+                copy = memfd_create("program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (copy < 0)
+                return -errno;
+        do
+                n = sendfile(copy, fd, &from, 1 << 20);
+        while (n > 0 || (n < 0 && errno == EINTR));
+        if (n < 0 || fchmod(copy, 0555) < 0 ||
+            fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+                return -errno;
+        *ret = sr_fd_steal(copy);
+        return 0;
+}
+
 int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *spec,
                      const struct sr_sandbox_streams *streams, struct sr_error **error)
 {
         _cleanup_free_ struct sr_wire_stage *stage = NULL;
+        _cleanup_close_ int program = -1;
         int descriptors[SR_MESSAGE_DESCRIPTORS_MAX];
         size_t count = 0, size = 0;
         int r = encode_stage(spec, &stage, &size, error);
@@ -229,8 +257,12 @@ int sr_sandbox_start(struct sr_sandbox *sandbox, const struct sr_sandbox_spec *s
         descriptors[count++] = streams->stdout_fd;
         descriptors[count++] = streams->stderr_fd;
         if (spec->program_fd >= 0) {
+                r = copy_program(spec->program_fd, &program);
+                if (r < 0)
+                        return sr_error_set(error, SR_ERROR_INTERNAL, -r, "copying %s into memory: %s",
+                                            spec->arguments[0], strerror(-r));
                 stage->descriptors |= SR_WIRE_HAS_PROGRAM;
-                descriptors[count++] = spec->program_fd;
+                descriptors[count++] = program;
         }
         if (spec->directory_fd >= 0) {
                 stage->descriptors |= SR_WIRE_HAS_DIRECTORY;

@@ -59,8 +59,9 @@ struct sr_sandbox_spec {
         uint64_t memory_bytes; // of all its processes and its /tmp and /scratch together; 0: no limit
         uint32_t cpu_millis;   // thousandths of a processor; 0: no limit
         uint32_t processes;    // and threads
-        int program_fd;        // -1, or an executable of ours to run; arguments[0] is then only its name
-        int directory_fd;      // -1, or a directory the program gets as descriptor 3
+        int program_fd;   // -1, or an executable of ours to run, open for reading: a sealed copy of it is
+                          // run, so that nothing can reach the file; arguments[0] is then only its name
+        int directory_fd; // -1, or a directory the program gets as descriptor 3
 };
 
 // Descriptors of the snippet; all borrowed. stdin_fd -1: /dev/null.

@@ -6,7 +6,10 @@
 
 #include <stdint.h>
 
+#define SR_LANDLOCK_EXECUTE     (1ull << 0)
 #define SR_LANDLOCK_WRITE_FILE  (1ull << 1)
+#define SR_LANDLOCK_READ_FILE   (1ull << 2)
+#define SR_LANDLOCK_READ_DIR    (1ull << 3)
 #define SR_LANDLOCK_REMOVE_DIR  (1ull << 4)
 #define SR_LANDLOCK_REMOVE_FILE (1ull << 5)
 #define SR_LANDLOCK_MAKE_CHAR   (1ull << 6)

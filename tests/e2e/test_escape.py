@@ -6,6 +6,7 @@ need our own interface are made once more in containers of a real Docker Engine 
 is let through there is no way out of a container by itself: it is a wall that is not there.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -27,8 +28,7 @@ IMAGE = "escape:1"
 # What is open and known: name → why. Once one is closed, its entry must go.
 KNOWN = {
     "pair-lock": "runs of one image share its files, and with them advisory locks",
-    "job-directory": "the helper that unpacks layers can read what lies above the directory it writes into",
-    "job-executable-mode": "that helper can change the mode of its program where the user who runs it owns it",
+    "job-directory": "without Landlock the helper that unpacks layers can read what lies above the directory it writes into",
 }
 
 
@@ -98,9 +98,14 @@ def open_ones(results):
 
 
 def expected_open(tools, name):
-    if name == "job-executable-mode":
-        return tools.escape.stat().st_uid == tools.identity.uid != 0
+    if name == "job-directory" and landlock_version() >= 2:
+        return False
     return name in KNOWN
+
+
+def landlock_version():
+    """What landlock_create_ruleset(2), which has this number on every architecture, says of itself; or -1."""
+    return ctypes.CDLL(None).syscall(444, None, 0, 1)
 
 
 def check_attempts(lab, identity, root):

@@ -408,7 +408,7 @@ static int start(struct driver *driver, const char *spawner, const char *store, 
         char *roots[] = {(char *)(uintptr_t)store, NULL};
         struct sr_error *error = NULL;
 
-        driver->program_fd = open(program, O_PATH | O_CLOEXEC);
+        driver->program_fd = open(program, O_RDONLY | O_CLOEXEC);
         if (driver->program_fd < 0 || sr_fd_read_file(AT_FDCWD, program, PROGRAM_MAX, &driver->program) < 0) {
                 fprintf(stderr, "escape-driver: %s cannot be read\n", program);
                 return -1;

@@ -15,7 +15,7 @@ static int run(void *context, char *const *argv, int input_fd, int directory_fd,
                struct sr_error **error)
 {
         struct sr_image_confinement *confinement = context;
-        _cleanup_close_ int program_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+        _cleanup_close_ int program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
         const struct sr_helper_job job = {
                 .program_fd = program_fd,
                 .arguments = argv,

@@ -8,14 +8,16 @@
 #include "base/fd.h"
 #include "sys/landlock.h"
 
-// What changes a file, what a program may do in a directory of its own, and all that the rules govern.
-// Reading and executing are left to the mounts, which show nothing that may not be read.
+// What changes a file, what a program may do in a directory of its own, and all that the rules govern. For a
+// program reading and executing are left to the mounts, which show nothing that may not be read. A job's
+// directory is a descriptor from outside the sandbox's mounts, and ".." leads on from it into the host's.
 #define CHANGE_FILE (SR_LANDLOCK_WRITE_FILE | SR_LANDLOCK_TRUNCATE)
 #define CHANGE_DIRECTORY                                                                                     \
         (CHANGE_FILE | SR_LANDLOCK_REMOVE_DIR | SR_LANDLOCK_REMOVE_FILE | SR_LANDLOCK_MAKE_DIR |             \
          SR_LANDLOCK_MAKE_REG | SR_LANDLOCK_MAKE_SOCK | SR_LANDLOCK_MAKE_FIFO | SR_LANDLOCK_MAKE_SYM |       \
          SR_LANDLOCK_REFER)
 #define GOVERNED (CHANGE_DIRECTORY | SR_LANDLOCK_MAKE_CHAR | SR_LANDLOCK_MAKE_BLOCK)
+#define READ     (SR_LANDLOCK_EXECUTE | SR_LANDLOCK_READ_FILE | SR_LANDLOCK_READ_DIR)
 
 static const struct {
         const char *path;
@@ -41,7 +43,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 
 int sr_wall_raise(bool scratch, int directory_fd)
 {
-        uint64_t known = GOVERNED, scopes = 0;
+        uint64_t known = directory_fd > 0 ? GOVERNED | READ : GOVERNED, scopes = 0;
         int version = sr_sys_landlock_version(), r = 0;
 
         if (version < 0)
@@ -61,8 +63,10 @@ int sr_wall_raise(bool scratch, int directory_fd)
                 r = allow_path(ruleset, writable[i].path, writable[i].rights & known);
         if (r == 0 && scratch)
                 r = allow_path(ruleset, "/scratch", CHANGE_DIRECTORY & known);
+        if (r == 0 && directory_fd > 0)
+                r = allow_path(ruleset, "/", READ);
         if (r == 0 && directory_fd > 0 &&
-            sr_sys_landlock_allow(ruleset, directory_fd, CHANGE_DIRECTORY & known) < 0)
+            sr_sys_landlock_allow(ruleset, directory_fd, (CHANGE_DIRECTORY | READ) & known) < 0)
                 r = -errno;
         if (r == 0 && sr_sys_landlock_restrict(ruleset) < 0)
                 r = -errno;
