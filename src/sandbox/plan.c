@@ -82,11 +82,12 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
         const struct sr_wire_stage *stage = input->stage;
 
         SNIPPET(.kind = SR_STEP_SESSION);
-        SNIPPET(.kind = SR_STEP_KEYRING);
         SNIPPET(.kind = SR_STEP_AFFINITY);
         SNIPPET(.kind = SR_STEP_IDS, .value = input->parent_id);
         SNIPPET(.kind = SR_STEP_USER_NAMESPACE,
                 .options = text(plan, "%u %u 1\n", SR_PLAN_ID, input->parent_id));
+        // As the program, whose quota of keys it then counts in.
+        SNIPPET(.kind = SR_STEP_KEYRING);
         SNIPPET(.kind = SR_STEP_NO_NAMESPACES, .path = "user/max_user_namespaces", .options = "0",
                 .fd = SR_PLAN_FD_SETTINGS);
         SNIPPET(.kind = SR_STEP_DIRECTORY, .path = stage->in_scratch ? "/scratch" : "/tmp");

@@ -118,6 +118,11 @@ const char *sr_step_advice(unsigned kind, int errnum)
         case SR_STEP_TREE:
         case SR_STEP_ATTACH_ROOT:
                 return "the image's root file system is missing or damaged: import or build the image again";
+        case SR_STEP_KEYRING:
+                if (errnum == EDQUOT)
+                        return "too many sandboxes run for the keys that a user may have: raise "
+                               "/proc/sys/kernel/keys/maxkeys";
+                return "";
         case SR_STEP_NO_NAMESPACES:
                 if (errnum == ENOENT)
                         return "the kernel was built without CONFIG_SYSCTL, so nothing can be limited there";

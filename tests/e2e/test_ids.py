@@ -20,7 +20,7 @@ ROOT = os.geteuid() == 0
 REPORT = """
 import os
 mine = os.getuid()
-open('/dev/stdout', 'w').write('stdout opens\\n')
+open('/dev/stdout', 'w').write(open('/dev/stdin').read())
 open('/dev/stderr', 'w').write('')
 open('/scratch/made', 'w').write('x')
 os.chmod('/scratch/snippet.py', 0o600)
@@ -73,10 +73,10 @@ def host(request, lab):
 
 
 def test_a_program_owns_what_is_its_own(host):
-    result = host.runner.snippet("python", REPORT)
+    result = host.runner.snippet("python", REPORT, stdin="streams open\n")
     owns = "[]" if host.kind == "range" else None
     lines = result["stdout"].splitlines()
-    assert lines[:2] == ["stdout opens", "1000 1000 [True, True, True]"], result
+    assert lines[:2] == ["streams open", "1000 1000 [True, True, True]"], result
     if owns:
         assert lines[2] == f"owns {owns}", result
 
@@ -174,8 +174,8 @@ if ROOT:
         host = Host(lab, ranges, spoil, setpriv)
         kind, detail = host.ids()
         assert kind == "single" and word in detail, detail
-        result = host.runner.snippet("python", REPORT)
-        assert result["stdout"].startswith("stdout opens\n1000 1000 [True, True, True]\n"), result
+        result = host.runner.snippet("python", REPORT, stdin="streams open\n")
+        assert result["stdout"].startswith("streams open\n1000 1000 [True, True, True]\n"), result
         host.close()
 
     def test_a_helper_that_hangs_does_not_hang_the_server(lab):

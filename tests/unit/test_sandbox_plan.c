@@ -68,9 +68,16 @@ static void nothing_is_mounted_after_the_pivot(void **state)
 static void privileges_go_before_the_filter_and_the_filter_before_exec(void **state)
 {
         static const enum sr_step_kind order[] = {
-                SR_STEP_SESSION,       SR_STEP_IDS,          SR_STEP_USER_NAMESPACE,
-                SR_STEP_NO_NAMESPACES, SR_STEP_CAPABILITIES, SR_STEP_NO_NEW_PRIVILEGES,
-                SR_STEP_LANDLOCK,      SR_STEP_CLOSE,        SR_STEP_FILTER,
+                SR_STEP_SESSION,
+                SR_STEP_IDS,
+                SR_STEP_USER_NAMESPACE,
+                SR_STEP_KEYRING,
+                SR_STEP_NO_NAMESPACES,
+                SR_STEP_CAPABILITIES,
+                SR_STEP_NO_NEW_PRIVILEGES,
+                SR_STEP_LANDLOCK,
+                SR_STEP_CLOSE,
+                SR_STEP_FILTER,
                 SR_STEP_EXEC,
         };
         struct sr_plan plan;
