@@ -214,8 +214,8 @@ const struct config_tunable config_tunables[] = {
         {.name = "control.directories",
          .kind = CONFIG_PATHS,
          .offset = AT(control_directories),
-         .description = "Where runs can be listed and stopped: the first that will do has the socket, `ps` "
-                        "and `stop` look in all; separated by colons, empty for none"},
+         .description = "Directories of the sockets that `ps` and `stop` ask, separated by colons; a server "
+                        "uses the first that will do, none when it is empty"},
         {.name = "images.store",
          .kind = CONFIG_PATH,
          .offset = AT(store),

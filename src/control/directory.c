@@ -54,7 +54,7 @@ static int check_directory(int fd, const char *path, struct sr_error **error)
                                     (unsigned)found.st_uid, (unsigned)geteuid());
         if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
                 return sr_error_set(error, SR_ERROR_HOST, EPERM,
-                                    "%s will not do: others may enter it (mode %04o); chmod 700 helps", path,
+                                    "%s will not do: others may enter it (its mode is %04o, not 0700)", path,
                                     found.st_mode & 07777);
         return 0;
 }
