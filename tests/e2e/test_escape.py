@@ -6,7 +6,6 @@ need our own interface are made once more in containers of a real Docker Engine 
 is let through there is no way out of a container by itself: it is a wall that is not there.
 """
 
-import ctypes
 import json
 import os
 import re
@@ -19,6 +18,7 @@ import pytest
 
 import docker
 import support
+from identity import Identity
 
 MANUAL = support.CHECKOUT / "man" / "sandbox-runner-security.7"
 LONE_ID = 64999  # nobody's, so that /etc/subuid has nothing for it
@@ -98,14 +98,9 @@ def open_ones(results):
 
 
 def expected_open(tools, name):
-    if name == "job-directory" and landlock_version() >= 2:
+    if name == "job-directory" and support.landlock_version() >= 2:
         return False
     return name in KNOWN
-
-
-def landlock_version():
-    """What landlock_create_ruleset(2), which has this number on every architecture, says of itself; or -1."""
-    return ctypes.CDLL(None).syscall(444, None, 0, 1)
 
 
 def check_attempts(lab, identity, root):
@@ -128,7 +123,7 @@ def test_every_attempt_of_a_user_without_subordinate_ids(lab):
     """A program then has the id of who started it on the host: the other walls must do."""
     if os.geteuid() != 0:
         pytest.skip("only root can become such a user")
-    check_attempts(lab, support.Identity("lone", LONE_ID, LONE_ID, True), "image")
+    check_attempts(lab, Identity("lone", LONE_ID, LONE_ID, True), "image")
 
 
 @pytest.mark.vm

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import support
+from identity import USER_NAME, Identity
 from sentences import one_sentence
 
 FIRST, COUNT = 300000, 65536
@@ -37,8 +38,8 @@ class Host:
         self.runner = lab.runner(user)
         self.user = user
         # Everything but the wrapper below is the user's; root itself only starts it.
-        self.runner.identity = support.Identity("user", user.uid, user.gid, False)
-        file = self.runner.file("ranges", ranges.format(name=support.USER_NAME, uid=user.uid))
+        self.runner.identity = Identity("user", user.uid, user.gid, False)
+        file = self.runner.file("ranges", ranges.format(name=USER_NAME, uid=user.uid))
         script = self.runner.file("as-user", f"""#!/bin/sh
 exec unshare --mount sh -c '
 mount --bind {file} /etc/subuid && mount --bind {file} /etc/subgid && {{ {spoil} ; }} &&
