@@ -21,7 +21,7 @@ TEXT
 
 # What is needed to build, and to make images.
 build_packages="cmake ninja-build gcc libc6-dev pkg-config libcap-dev libseccomp-dev libcjson-dev libsqlite3-dev
-        libarchive-dev libssl-dev"
+        libarchive-dev libssl-dev libsystemd-dev"
 image_packages="mmdebstrap debian-archive-keyring ca-certificates"
 # Seconds that a registry has to answer, and to deliver an image, before the recipe is used instead.
 registry_answer=5

@@ -14,7 +14,7 @@ needs='
 command:gcc:gcc command:clang:clang command:cmake:cmake command:ninja:ninja-build command:pkg-config:pkg-config
 file:/usr/include/stdio.h:libc6-dev
 module:libcap:libcap-dev module:libseccomp:libseccomp-dev module:libcjson:libcjson-dev
-module:sqlite3:libsqlite3-dev module:libarchive:libarchive-dev module:libcrypto:libssl-dev
+module:sqlite3:libsqlite3-dev module:libarchive:libarchive-dev module:libcrypto:libssl-dev module:libsystemd:libsystemd-dev
 command:mmdebstrap:mmdebstrap command:newuidmap:uidmap
 file:/usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring
 file:/etc/ssl/certs/ca-certificates.crt:ca-certificates
