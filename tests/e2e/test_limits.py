@@ -119,6 +119,23 @@ def test_memory_of_all_processes_is_one_sum(server):
         """))
 
 
+def test_memory_counts_when_the_first_thread_has_ended(server):
+    # The kernel then tells the memory of the process under the numbers of its other threads alone.
+    result = run(server, """
+        import ctypes, os, threading, time
+        def eat():
+            time.sleep(0.3)
+            kept = [bytearray(1 << 20) for _ in range(600)]
+            time.sleep(2)
+            os.write(1, b'not reached')
+            os._exit(0)
+        threading.Thread(target=eat).start()
+        ctypes.CDLL(None).syscall(ctypes.c_long(%d), ctypes.c_long(0))
+        """ % (60 if os.uname().machine == "x86_64" else 93))
+    assert_out_of_memory(result, 10)
+    assert result["stdout"] == ""
+
+
 def test_files_in_memory_count_as_memory(server):
     result = run(server, """
         for path in ('/tmp/f', '/scratch/f'):

@@ -21,6 +21,7 @@ struct sample {
         uint64_t cpu_ticks;
         unsigned threads;
         uint64_t resident_pages;
+        char teller[16]; // the number its memory is told under
 };
 
 static bool read_text(int directory, const char *path, char text[FILE_MAX])
@@ -39,7 +40,7 @@ static bool read_sample(int directory, const char *pid, struct sample *ret)
         char path[280], text[FILE_MAX];
 
         snprintf(path, sizeof(path), "%s/stat", pid);
-        if (!read_text(directory, path, text))
+        if (strlen(pid) >= sizeof(ret->teller) || !read_text(directory, path, text))
                 return false;
         const char *at = strrchr(text, ')');
         unsigned long long user, system, children_user, children_system, threads;
@@ -55,20 +56,56 @@ static bool read_sample(int directory, const char *pid, struct sample *ret)
                 .threads = (unsigned)threads,
                 .resident_pages = resident > 0 ? (uint64_t)resident : 0,
         };
+        strcpy(ret->teller, pid);
         return true;
 }
 
-// The process's share of the pages it has, in bytes.
+// Each thread has a directory under its own number too (man 5 proc), and one that has ended tells of no
+// memory: the first thread may have, while others go on.
+static bool read_process(int directory, const char *pid, struct sample *ret)
+{
+        char path[280];
+
+        if (!read_sample(directory, pid, ret))
+                return false;
+        if (ret->resident_pages > 0 || ret->threads < 2)
+                return true;
+        snprintf(path, sizeof(path), "%s/task", pid);
+        int fd = openat(directory, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *threads = fd >= 0 ? fdopendir(fd) : NULL;
+        if (threads == NULL) {
+                sr_fd_close(fd);
+                return true;
+        }
+        for (const struct dirent *entry = readdir(threads); entry != NULL && ret->resident_pages == 0;
+             entry = readdir(threads)) {
+                struct sample sample;
+
+                if (entry->d_name[0] != '.' && read_sample(directory, entry->d_name, &sample) &&
+                    sample.resident_pages > 0)
+                        *ret = sample;
+        }
+        closedir(threads);
+        return true;
+}
+
+static uint64_t resident_bytes(uint64_t pages)
+{
+        return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+// The process's share of the pages it has, in bytes. What is not told counts whole.
 static uint64_t proportional_bytes(int directory, const char *pid)
 {
+        struct sample sample;
         char path[280], text[FILE_MAX];
 
-        snprintf(path, sizeof(path), "%s/smaps_rollup", pid);
-        if (!read_text(directory, path, text))
-                return 0;
-        const char *at = strstr(text, "\nPss:");
+        if (!read_process(directory, pid, &sample))
+                return 0; // ended meanwhile
+        snprintf(path, sizeof(path), "%s/smaps_rollup", sample.teller);
+        const char *at = read_text(directory, path, text) ? strstr(text, "\nPss:") : NULL;
 
-        return at == NULL ? 0 : strtoull(at + 5, NULL, 10) * 1024;
+        return at == NULL ? resident_bytes(sample.resident_pages) : strtoull(at + 5, NULL, 10) * 1024;
 }
 
 // Opens the sandbox's own /proc. Until init has changed its root, the way there leads to ours, which lists
@@ -125,7 +162,7 @@ static uint64_t look(struct sr_watchdog *watchdog)
 
         rewinddir(watchdog->processes);
         while ((pid = next_process(watchdog->processes)) != NULL)
-                if (read_sample(dirfd(watchdog->processes), pid, &sample)) {
+                if (read_process(dirfd(watchdog->processes), pid, &sample)) {
                         pages += sample.resident_pages;
                         ticks += sample.cpu_ticks;
                         threads += sample.threads;
@@ -136,7 +173,7 @@ static uint64_t look(struct sr_watchdog *watchdog)
         watchdog->cpu_us = ticks * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
         if (threads > watchdog->most)
                 watchdog->most = threads;
-        return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+        return resident_bytes(pages);
 }
 
 bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_bytes, uint64_t limit_bytes)
