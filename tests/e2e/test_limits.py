@@ -136,6 +136,34 @@ def test_memory_counts_when_the_first_thread_has_ended(server):
     assert result["stdout"] == ""
 
 
+def subtree_limit(server, limits):
+    """The file that limits the memory of all sandboxes of the server together."""
+    if limits["memory"] == "cgroup2":
+        line = Path(f"/proc/{support.spawner_of(server.pid)}/cgroup").read_text().splitlines()[-1]
+        return Path("/sys/fs/cgroup" + line.removeprefix("0::")).parent / "memory.max"
+    (line,) = (line for line in Path(f"/proc/{server.pid}/cgroup").read_text().splitlines() if ":memory:" in line)
+    own = Path("/sys/fs/cgroup/memory" + line.split(":memory:")[1])
+    (subtree,) = own.glob(f"sandbox-runner-{server.pid}-*")
+    return subtree / "memory.limit_in_bytes"
+
+
+def test_memory_that_runs_out_above_is_no_limit_of_the_program(server, limits):
+    if limits["memory"] == "watchdog":
+        pytest.skip("no cgroup holds memory here, so there is none above a sandbox's")
+    limit = subtree_limit(server, limits)
+    before = limit.read_text()
+    limit.write_text(str(100 * MIB))
+    try:
+        bystander = server.submit_code("python", "import time; time.sleep(3); print('lives')", LONG)
+        result = run(server, "kept = [bytearray(1 << 20) for _ in range(200)]\n")
+        assert server.code_result(bystander)["stdout"] == "lives\n"
+    finally:
+        limit.write_text(before)
+    # It was killed, but not for what it was given: a reader is told that it was from outside.
+    assert (result["status"], result["reason"], result["limits_hit"]) == ("error", "internal", []), result
+    assert "killed from outside" in result["stderr"]
+
+
 def test_files_in_memory_count_as_memory(server):
     result = run(server, """
         for path in ('/tmp/f', '/scratch/f'):

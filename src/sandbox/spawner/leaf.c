@@ -16,6 +16,8 @@
 // and the least quota the kernel takes.
 #define CPU_PERIOD_US    100000u
 #define CPU_QUOTA_MIN_US 1000u
+// What is charged at a time (mm/memcontrol.c, MEMCG_CHARGE_BATCH): that near to its limit is at it.
+#define CHARGE_PAGES 64u
 // Longer than any file read here, memory.events and cpu.stat of the largest kernels included.
 #define FILE_MAX 4096
 
@@ -241,6 +243,44 @@ int sr_leaf_open_tasks(const struct sr_leaf_host *host, const struct sr_leaf *le
         return 0;
 }
 
+// v2 counts under "oom" where the limit was reached, and nothing below it (cgroup-v2.rst, memory.events). v1
+// has the most that was used, which is then as good as the limit; its failcnt is not kept of memory and swap
+// together by every kernel.
+static bool ran_out(int directory, unsigned version)
+{
+        uint64_t most = 0, most_with_swap = 0, limit = 0;
+        char text[FILE_MAX];
+
+        if (version == 2) {
+                read_text(directory, "memory.events", text);
+                return keyed_number(text, "oom") > 0;
+        }
+        if (!read_number(directory, "memory.limit_in_bytes", &limit))
+                return false;
+        (void)read_number(directory, "memory.max_usage_in_bytes", &most);
+        (void)read_number(directory, "memory.memsw.max_usage_in_bytes", &most_with_swap);
+        if (most < most_with_swap)
+                most = most_with_swap;
+        return most + CHARGE_PAGES * (uint64_t)sysconf(_SC_PAGESIZE) >= limit;
+}
+
+bool sr_leaf_ran_out(const struct sr_leaf_host *host, const struct sr_leaf *leaf)
+{
+        for (unsigned i = 0; i < host->count && leaf->made; i++)
+                if (holds(&host->hierarchies[i], SR_CONTROLLER_MEMORY))
+                        return ran_out(leaf->directory[i], host->hierarchies[i].version);
+        return false;
+}
+
+// Something in the leaf was killed for want of memory.
+static void note_kill(int directory, unsigned version, struct sr_leaf_usage *usage)
+{
+        if (ran_out(directory, version))
+                usage->hits |= SR_HIT_MEMORY;
+        else
+                usage->killed_outside = true;
+}
+
 static void read_version_2(int directory, const struct sr_wire_hierarchy *hierarchy,
                            struct sr_leaf_usage *usage)
 {
@@ -249,7 +289,7 @@ static void read_version_2(int directory, const struct sr_wire_hierarchy *hierar
         if (holds(hierarchy, SR_CONTROLLER_MEMORY)) {
                 read_text(directory, "memory.events", text);
                 if (keyed_number(text, "oom_kill") > 0)
-                        usage->hits |= SR_HIT_MEMORY;
+                        note_kill(directory, 2, usage);
                 // Since Linux 5.19.
                 usage->has_peak = read_number(directory, "memory.peak", &usage->peak_bytes);
         }
@@ -273,7 +313,7 @@ static void read_version_1(int directory, const struct sr_wire_hierarchy *hierar
         if (holds(hierarchy, SR_CONTROLLER_MEMORY)) {
                 read_text(directory, "memory.oom_control", text);
                 if (keyed_number(text, "oom_kill") > 0)
-                        usage->hits |= SR_HIT_MEMORY;
+                        note_kill(directory, 1, usage);
                 usage->has_peak = read_number(directory, "memory.max_usage_in_bytes", &usage->peak_bytes);
         }
         if (holds(hierarchy, SR_CONTROLLER_PIDS)) {

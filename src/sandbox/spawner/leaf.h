@@ -5,7 +5,9 @@
 // no such call, init moves itself before it does anything else: writing "0" to `tasks` needs none of the
 // locks that make moving another process take 10 ms (kernel/cgroup, cgroup_procs_write_start). Either way
 // init counts as one process more than the program may have. When memory runs out all of the sandbox is
-// killed: by memory.oom.group on v2; by the spawner, which the v1 kernel tells through an eventfd.
+// killed: by memory.oom.group on v2; by the spawner, which the v1 kernel tells through an eventfd. Memory can
+// run out above the leaf as well, in the service we are in or the whole host. The kernel then kills in the
+// leaf, counts that there and on v1 tells it of every leaf; but no limit of the program's was reached.
 #pragma once
 
 #include <stdbool.h>
@@ -40,7 +42,8 @@ struct sr_leaf_usage {
         bool has_cpu, has_peak;
         uint64_t cpu_us;
         uint64_t peak_bytes;
-        unsigned hits; // SR_HIT_MEMORY, SR_HIT_PIDS
+        unsigned hits;       // SR_HIT_MEMORY, SR_HIT_PIDS
+        bool killed_outside; // something of it was killed because memory ran out elsewhere than in the leaf
 };
 
 // Which cgroup version holds the limit; SR_ENFORCER_NONE when none does.
@@ -54,6 +57,8 @@ int sr_leaf_cgroup2(const struct sr_leaf_host *host, const struct sr_leaf *leaf)
 // For init: opens the v1 `tasks` files into ret, *ret_count of them; the caller closes them.
 int sr_leaf_open_tasks(const struct sr_leaf_host *host, const struct sr_leaf *leaf,
                        int ret[SR_WIRE_HIERARCHIES_MAX], unsigned *ret_count);
+// Whether it was the limit of the leaf that memory ran out at: what its oom_event is to be asked for.
+bool sr_leaf_ran_out(const struct sr_leaf_host *host, const struct sr_leaf *leaf);
 // What the leaf has counted so far.
 void sr_leaf_read(const struct sr_leaf_host *host, const struct sr_leaf *leaf, struct sr_leaf_usage *ret);
 // Removes the leaf, in which nothing may live any more. *leaf is SR_LEAF_NONE afterwards. What the kernel

@@ -245,8 +245,8 @@ static void serve_run(struct loop *loop, struct sr_spawner_run *run)
                 close(descriptors[--count]);
 }
 
-// Work for when there is nothing to do: makes ahead what the next stage of a slot will need, for as many slots
-// as can be busy at once with profit. true when there may be more.
+// Work for when there is nothing to do: makes ahead what the next stage of a slot will need, for as many
+// slots as can be busy at once with profit. true when there may be more.
 static bool work_ahead(struct loop *loop)
 {
         unsigned processors = (unsigned)CPU_COUNT(&loop->state.allowed);
@@ -298,7 +298,7 @@ static int serve(struct loop *loop)
                                         sr_run_finish(&loop->state, run);
                                 break;
                         case SOURCE_MEMORY:
-                                sr_run_out_of_memory(run);
+                                sr_run_out_of_memory(&loop->state, run);
                                 break;
                         }
                 }

@@ -370,13 +370,14 @@ void sr_run_look(struct sr_spawner_run *run)
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 
-void sr_run_out_of_memory(struct sr_spawner_run *run)
+void sr_run_out_of_memory(const struct sr_spawner_state *state, struct sr_spawner_run *run)
 {
         uint64_t count;
 
         // A word about the leaf of an earlier stage is stale.
         if (run->own.leaf.oom_event >= 0 &&
-            read(run->own.leaf.oom_event, &count, sizeof(count)) == sizeof(count))
+            read(run->own.leaf.oom_event, &count, sizeof(count)) == sizeof(count) &&
+            sr_leaf_ran_out(&state->leaves, &run->own.leaf))
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 
@@ -395,8 +396,9 @@ void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
 }
 
 // Reads what init reported. Whatever is in the pipe that is no whole, known record is passed over: the
-// verdict is then that init died without one.
-static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, struct sr_wire_outcome *outcome)
+// verdict is then that init died without one. killed_outside: the host was out of memory, not the program.
+static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, bool killed_outside,
+                         struct sr_wire_outcome *outcome)
 {
         struct sr_report record;
         uint64_t started_ns = 0, ended_ns = now_ns;
@@ -414,7 +416,7 @@ static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, stru
                 }
         }
         if (started_ns != 0) {
-                outcome->launch_ns = started_ns - run->requested_ns;
+                outcome->launch_ns = started_ns > run->requested_ns ? started_ns - run->requested_ns : 0;
                 outcome->wall_ns = ended_ns > started_ns ? ended_ns - started_ns : 0;
         }
         // An end that init reported is the truth even when the deadline came just after; but a program that
@@ -426,6 +428,8 @@ static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, stru
                 outcome->end = SR_WIRE_END_FAILED;
         else if (killed && outcome->hits & SR_HIT_MEMORY)
                 outcome->end = SR_WIRE_END_MEMORY;
+        else if (ended && killed && killed_outside)
+                outcome->end = SR_WIRE_END_DIED;
         else if (ended)
                 outcome->end = SR_WIRE_END_EXITED;
         else if (run->end != SR_WIRE_END_EXITED)
@@ -460,8 +464,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
-// What the stage used and which limits it ran into.
-static void read_usage(const struct sr_spawner_state *state, const struct sr_spawner_run *run,
+// What the stage used and which limits it ran into. true when something of it was killed for want of memory
+// that is not its own.
+static bool read_usage(const struct sr_spawner_state *state, const struct sr_spawner_run *run,
                        struct sr_wire_outcome *outcome)
 {
         struct sr_leaf_usage usage;
@@ -486,6 +491,7 @@ static void read_usage(const struct sr_spawner_state *state, const struct sr_spa
                 outcome->hits |= SR_HIT_TMP;
         if (scratch_usage(run).full)
                 outcome->hits |= SR_HIT_SCRATCH;
+        return usage.killed_outside;
 }
 
 // Closing alone does not end an epoll's interest while an init that was cloned meanwhile still has a copy
@@ -515,8 +521,9 @@ void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *
 
         if (!reap(run, &outcome))
                 return;
-        read_usage(state, run, &outcome);
-        read_reports(run, now_ns, &outcome);
+        bool killed_outside = read_usage(state, run, &outcome);
+
+        read_reports(run, now_ns, killed_outside, &outcome);
         run->init = 0;
         run->pidfd = forget(state, run->pidfd);
         run->report = sr_fd_close(run->report);

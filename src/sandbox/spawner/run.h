@@ -45,8 +45,9 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
 // The watchdog's turn, when run->watched: looks at what the sandbox holds and kills one that is over its
 // limit.
 void sr_run_look(struct sr_spawner_run *run);
-// The kernel says that the leaf of the run is out of memory.
-void sr_run_out_of_memory(struct sr_spawner_run *run);
+// The kernel says that the leaf of the run, or what it lies in, is out of memory. Only the first ends the
+// run.
+void sr_run_out_of_memory(const struct sr_spawner_state *state, struct sr_spawner_run *run);
 // Kills what runs; reason is what the outcome will say.
 void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason);
 // init is dead: reaps it and sends the outcome, to whom still asks. Does nothing when it is not.
