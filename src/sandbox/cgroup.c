@@ -88,6 +88,15 @@ static void remove_children(int directory)
         closedir(entries);
 }
 
+// Whether make_locked() names so.
+static bool is_subtree_name(const char *name)
+{
+        unsigned pid, number;
+        int length = 0;
+
+        return sscanf(name, NAME_PREFIX "%u-%8x%n", &pid, &number, &length) == 2 && name[length] == '\0';
+}
+
 // Removes the subtrees of dead servers: those whose lock is free. What still has a process in it the kernel
 // does not remove.
 static void sweep(int base)
@@ -104,8 +113,8 @@ static void sweep(int base)
         for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
                 _cleanup_close_ int found = -1;
 
-                if (strncmp(entry->d_name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
-                    open_directory(base, entry->d_name, &found) < 0 || flock(found, LOCK_EX | LOCK_NB) < 0)
+                if (!is_subtree_name(entry->d_name) || open_directory(base, entry->d_name, &found) < 0 ||
+                    flock(found, LOCK_EX | LOCK_NB) < 0)
                         continue;
                 remove_children(found);
                 (void)unlinkat(base, entry->d_name, AT_REMOVEDIR);
@@ -246,20 +255,28 @@ static bool is_delegated(int directory)
                value[0] == '1';
 }
 
-// Moves what is in the delegated cgroup of our service, ourselves included, one level down.
+static bool is_among(const char *processes, pid_t pid)
+{
+        _cleanup_free_ char *line = sr_asprintf("\n%d\n", (int)pid);
+        _cleanup_free_ char *lines = sr_asprintf("\n%s", processes);
+
+        return strstr(lines, line) != NULL;
+}
+
+// Moves what is in the delegated cgroup of our service, ourselves included, one level down. Where we are not
+// (a server beside us has just done it, or it is no cgroup of ours), nothing is moved.
 static int make_room(int directory)
 {
         _cleanup_close_ int below = -1;
         _cleanup_buf_ struct sr_buf processes = {0};
         char *save = NULL;
+        int r = sr_fd_read_file(directory, "cgroup.procs", 1 << 20, &processes);
 
+        if (r < 0 || processes.data == NULL || !is_among(processes.data, getpid()))
+                return r;
         if (mkdirat(directory, SERVER_NAME, 0755) < 0 && errno != EEXIST)
                 return -errno;
-        int r = open_directory(directory, SERVER_NAME, &below);
-        if (r == 0)
-                r = sr_fd_read_file(directory, "cgroup.procs", 1 << 20, &processes);
-        if (r < 0 || processes.data == NULL)
-                return r;
+        r = open_directory(directory, SERVER_NAME, &below);
         for (char *line = strtok_r(processes.data, "\n", &save); line != NULL && r == 0;
              line = strtok_r(NULL, "\n", &save)) {
                 r = write_text(below, "cgroup.procs", line);
@@ -282,7 +299,9 @@ static int open_delegated(const struct sr_cgroup_place *place, int *ret)
                 return make_room(*ret);
         }
         // Where systemd, or a server before us, put the service's processes one level down.
-        r = strcmp(place->own, place->mount_point) == 0 ? -ENOENT : open_directory(own, "..", &parent);
+        r = strcmp(place->own, place->mount_point) == 0 || sr_cgroup_layout_is_unit(place->own)
+                    ? -ENOENT
+                    : open_directory(own, "..", &parent);
         if (r == 0 && !is_delegated(parent))
                 r = -ENOENT;
         if (r == 0)

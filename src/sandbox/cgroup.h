@@ -6,7 +6,8 @@
 // directory at the top of what we see, for root where there is no systemd. The spawner is moved into it,
 // because only within a subtree of its own may a process be cloned into another cgroup. On v1 it is a
 // directory below our own cgroup in each hierarchy. Nothing outside the subtree is touched, but for switching
-// on controllers where we are root at the top or in our own service. A subtree is locked (flock) by the
+// on controllers where we are root at the top or in our own service, whose processes, ourselves among them,
+// are moved one level down for that. A subtree is locked (flock) by the
 // server it belongs to; one that nobody holds the lock of is a dead server's and is removed by the next.
 #pragma once
 

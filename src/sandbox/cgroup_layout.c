@@ -116,6 +116,18 @@ char *sr_cgroup_layout_directory(const char *mount_point, const char *mount_root
         return sr_asprintf("%s%s", mount_point, strcmp(path, "/") == 0 ? "" : path);
 }
 
+bool sr_cgroup_layout_is_unit(const char *path)
+{
+        static const char *const suffixes[] = {".service", ".scope", ".slice"};
+        size_t length = strlen(path);
+
+        for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
+                if (length >= strlen(suffixes[i]) &&
+                    strcmp(path + length - strlen(suffixes[i]), suffixes[i]) == 0)
+                        return true;
+        return false;
+}
+
 static void add_place(struct sr_cgroup_layout *layout, const struct mount_line *mount, unsigned version,
                       uint32_t bits, const char *self_cgroup)
 {

@@ -29,6 +29,9 @@ void sr_cgroup_layout_read(struct sr_cgroup_layout *ret);
 void sr_cgroup_layout_parse(const char *mountinfo, const char *self_cgroup, const char *cgroup2_controllers,
                             struct sr_cgroup_layout *ret);
 void sr_cgroup_layout_clear(struct sr_cgroup_layout *layout);
+// Whether the last part of the path is how a systemd calls the cgroup of a unit of its own: what lies above
+// it is that systemd's then, though it may be delegated (user@1000.service is, to the user's).
+bool sr_cgroup_layout_is_unit(const char *path);
 // The directory in `place` of the cgroup whose path, as /proc/PID/cgroup gives it, is `path`; the caller
 // frees it. NULL when it is out of sight.
 char *sr_cgroup_layout_directory(const char *mount_point, const char *mount_root, const char *path);

@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,6 +89,17 @@ static void a_mount_of_a_part_shows_what_lies_below_it(void **state)
         }
 }
 
+static void units_of_systemd_are_told_by_their_names(void **state)
+{
+        (void)state;
+        assert_true(sr_cgroup_layout_is_unit("/c/user.slice/user-1000.slice/user@1000.service/init.scope"));
+        assert_true(sr_cgroup_layout_is_unit("/c/user@1000.service/app.slice"));
+        assert_true(sr_cgroup_layout_is_unit("/c/user@1000.service/run-1.service"));
+        assert_false(sr_cgroup_layout_is_unit("/c/system.slice/a.service/server"));
+        assert_false(sr_cgroup_layout_is_unit("/c/system.slice/a.service/scope"));
+        assert_false(sr_cgroup_layout_is_unit("/c"));
+}
+
 static void broken_lines_are_passed_over(void **state)
 {
         struct sr_cgroup_layout layout;
@@ -139,14 +152,49 @@ static void a_subtree_says_what_it_holds_and_goes(void **state)
         }
 }
 
+// What bears a name like ours and is not ours stays, and so does a subtree whose server lives.
+static void only_subtrees_of_the_dead_are_swept(void **state)
+{
+        static const char *const names[] = {"sandbox-runner-1-0123abcd", "sandbox-runner-2-0123abcd",
+                                            "sandbox-runner-mine", "sandbox-runner-3-0123abcd.scope"};
+        static const bool kept[] = {false, true, true, true};
+        struct sr_wire_hierarchy hierarchies[SR_WIRE_HIERARCHIES_MAX];
+        int descriptors[SR_WIRE_HIERARCHIES_MAX];
+        struct sr_cgroup *cgroup = sr_cgroup_make(getpid(), geteuid(), getegid());
+
+        (void)state;
+        if (sr_cgroup_hierarchies(cgroup, hierarchies, descriptors) == 0 || hierarchies[0].version != 1) {
+                print_message("skipped: root on a host of cgroup v1 is needed to see what is swept\n");
+                sr_cgroup_remove(cgroup);
+                skip();
+        }
+        int base = openat(descriptors[0], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        for (size_t i = 0; i < 4; i++)
+                assert_int_equal(mkdirat(base, names[i], 0755), 0);
+        int lock = openat(base, names[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(flock(lock, LOCK_EX), 0);
+        sr_cgroup_remove(cgroup);
+        cgroup = sr_cgroup_make(getpid(), geteuid(), getegid());
+        for (size_t i = 0; i < 4; i++) {
+                assert_int_equal(faccessat(base, names[i], F_OK, 0) == 0, kept[i]);
+                (void)unlinkat(base, names[i], AT_REMOVEDIR);
+        }
+        sr_cgroup_remove(cgroup);
+        close(lock);
+        close(base);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_unified_host_has_one_place),
                 cmocka_unit_test(a_host_of_version_1_has_a_place_for_each_hierarchy),
                 cmocka_unit_test(a_mount_of_a_part_shows_what_lies_below_it),
+                cmocka_unit_test(units_of_systemd_are_told_by_their_names),
                 cmocka_unit_test(broken_lines_are_passed_over),
                 cmocka_unit_test(a_subtree_says_what_it_holds_and_goes),
+                cmocka_unit_test(only_subtrees_of_the_dead_are_swept),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
