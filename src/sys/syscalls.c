@@ -3,7 +3,9 @@
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/keyctl.h>
+#include <linux/sched/types.h>
 #include <linux/seccomp.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,6 +67,19 @@ int sr_sys_close_range(unsigned first, unsigned last, unsigned flags)
 int sr_sys_execveat(int dirfd, const char *path, char *const *argv, char *const *envp, int flags)
 {
         return (int)syscall(SYS_execveat, dirfd, path, argv, envp, flags);
+}
+
+int sr_sys_short_slices(uint64_t ns)
+{
+        struct sched_attr attr = {
+                .size = sizeof(attr),
+                .sched_policy = 0, // SCHED_OTHER
+                .sched_flags = SCHED_FLAG_RESET_ON_FORK,
+                .sched_nice = getpriority(PRIO_PROCESS, 0),
+                .sched_runtime = ns,
+        };
+
+        return (int)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 int sr_sys_new_session_keyring(void)

@@ -23,6 +23,10 @@ int sr_sys_pivot_root(const char *new_root, const char *put_old);
 int sr_sys_pidfd_open(pid_t pid);
 int sr_sys_close_range(unsigned first, unsigned last, unsigned flags);
 int sr_sys_execveat(int dirfd, const char *path, char *const *argv, char *const *envp, int flags);
+// sched_setattr(2): asks for short slices of this length (nanoseconds), and so for short waits, without a
+// change of policy or nice value; what is forked does not inherit it. Linux 6.12 takes the wish, older ones
+// ignore it.
+int sr_sys_short_slices(uint64_t ns);
 // keyctl(KEYCTL_JOIN_SESSION_KEYRING, NULL): a new, empty, anonymous session keyring.
 int sr_sys_new_session_keyring(void);
 // seccomp(SECCOMP_SET_MODE_FILTER) with flags; the program is `length` struct sock_filter at `filter`.

@@ -387,7 +387,8 @@ void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
                 return;
         if (run->end == SR_WIRE_END_EXITED) {
                 run->end = reason;
-                if (run->watched)
+                // Who is over the limit was just looked at, and takes more with every moment.
+                if (run->watched && reason != SR_WIRE_END_MEMORY)
                         sr_watchdog_note_cpu(&run->watchdog, run->init);
         }
         // init is pid 1 of the sandbox: the kernel kills all of it. A child that is not reaped keeps its pid,

@@ -10,8 +10,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-// Looking takes at most an eighth of a processor, however many processes there are.
-#define INTERVAL_NS   4000000u
+// The next look comes before a program that takes memory this fast can be over its limit, but never sooner
+// than the shortest interval nor later than the longest. Zeroed pages come at a few GiB a second.
+#define BYTES_PER_MS    (12u << 20)
+#define INTERVAL_MIN_NS 1000000u
+#define INTERVAL_MAX_NS 20000000u
+// Far from the limit, looking takes at most an eighth of a processor, however many processes there are.
 #define COST_MULTIPLE 8
 // Longer than any file read here.
 #define FILE_MAX 2048
@@ -153,16 +157,18 @@ static uint64_t shares(DIR *processes)
         return sum;
 }
 
-static uint64_t look(struct sr_watchdog *watchdog)
+static uint64_t look(struct sr_watchdog *watchdog, unsigned *ret_processes)
 {
         uint64_t pages = 0, ticks = 0;
         unsigned threads = 0;
         struct sample sample;
         const char *pid;
 
+        *ret_processes = 0;
         rewinddir(watchdog->processes);
         while ((pid = next_process(watchdog->processes)) != NULL)
                 if (read_process(dirfd(watchdog->processes), pid, &sample)) {
+                        ++*ret_processes;
                         pages += sample.resident_pages;
                         ticks += sample.cpu_ticks;
                         threads += sample.threads;
@@ -176,30 +182,44 @@ static uint64_t look(struct sr_watchdog *watchdog)
         return resident_bytes(pages);
 }
 
+// How long to wait after a look that found `bytes` and took cost_ns.
+static uint64_t interval_ns(uint64_t bytes, uint64_t limit_bytes, uint64_t cost_ns)
+{
+        uint64_t room = bytes < limit_bytes ? limit_bytes - bytes : 0;
+        uint64_t wait = room / BYTES_PER_MS * 1000000u;
+
+        if (room > limit_bytes / 4 && wait < cost_ns * COST_MULTIPLE)
+                wait = cost_ns * COST_MULTIPLE;
+        if (wait > INTERVAL_MAX_NS)
+                wait = INTERVAL_MAX_NS;
+        return wait > INTERVAL_MIN_NS ? wait : INTERVAL_MIN_NS;
+}
+
 bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_bytes, uint64_t limit_bytes)
 {
-        uint64_t began_ns = sr_clock_monotonic_ns();
-        bool over = false;
+        uint64_t began_ns = sr_clock_monotonic_ns(), bytes = other_bytes;
+        unsigned processes = 0;
 
         if (open_processes(watchdog, init)) {
-                uint64_t bytes = look(watchdog) + other_bytes;
-
-                if (bytes > limit_bytes)
+                bytes += look(watchdog, &processes);
+                // One process alone shares with nobody; taking its shares would take its time.
+                if (bytes > limit_bytes && processes > 1)
                         bytes = shares(watchdog->processes) + other_bytes;
                 if (bytes > watchdog->peak_bytes)
                         watchdog->peak_bytes = bytes;
-                over = bytes > limit_bytes;
         }
-        uint64_t now_ns = sr_clock_monotonic_ns(), rest = (now_ns - began_ns) * COST_MULTIPLE;
+        uint64_t now_ns = sr_clock_monotonic_ns();
 
-        watchdog->next_ns = now_ns + (rest > INTERVAL_NS ? rest : INTERVAL_NS);
-        return over;
+        watchdog->next_ns = now_ns + interval_ns(bytes, limit_bytes, now_ns - began_ns);
+        return bytes > limit_bytes;
 }
 
 void sr_watchdog_note_cpu(struct sr_watchdog *watchdog, pid_t init)
 {
+        unsigned processes;
+
         if (open_processes(watchdog, init))
-                (void)look(watchdog);
+                (void)look(watchdog, &processes);
 }
 
 void sr_watchdog_end(struct sr_watchdog *watchdog)

@@ -1,4 +1,4 @@
-// Memory held without a cgroup: looking at what a sandbox has, every few milliseconds.
+// Memory held without a cgroup: looking at what a sandbox has, the oftener the nearer it is to its limit.
 //
 // Theory of operation. The sandbox's own /proc lists its processes and nothing else, so it is the list to
 // walk. Resident sizes are added up first, which is cheap; as pages shared by several processes count several
