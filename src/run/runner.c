@@ -217,7 +217,7 @@ static int begin_run(struct run *run, struct sr_runner *runner, const struct sr_
         int r = sr_run_validate(runner, request, plan, &error);
 
         if (r == 0)
-                r = sr_run_check_strict(runner, &error);
+                r = sr_run_check_strict(runner, NULL, &error);
         if (r == 0 && run->cancel->event < 0)
                 r = sr_error_set(&error, SR_ERROR_LIMIT, EMFILE,
                                  "The runner is out of descriptors; run fewer at once or raise its limit "

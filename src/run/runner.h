@@ -43,8 +43,10 @@ struct sr_run_plan {
 // A negative errno with the refusal's sentence.
 int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,
                     struct sr_run_plan *plan, struct sr_error **error);
-// Where strict limits are asked for: -ENOTSUP with the refusal's sentence unless each limit has a cgroup.
-int sr_run_check_strict(const struct sr_runner *runner, struct sr_error **error);
+// Where strict limits are asked for: -ENOTSUP with the refusal's sentence unless each limit has a cgroup;
+// those of the sandbox, when there is one already, else those of the next.
+int sr_run_check_strict(const struct sr_runner *runner, const struct sr_sandbox *sandbox,
+                        struct sr_error **error);
 // Makes the result that of a refusal, or of a fault of ours before anything ran. No history row.
 void sr_run_refuse(struct sr_run_result *result, enum sr_run_reason reason, const struct sr_error *error);
 // Finds the image: the request's, the language's, or one of its fallbacks. -ENOENT with a sentence that names

@@ -284,7 +284,7 @@ void sr_run_stages(struct sr_runner *runner, const struct sr_run_plan *plan,
         int r = sr_sandbox_open(runner->spawner, &sandbox, &error);
 
         // The spawner may be another than when the request was checked.
-        if (r == 0 && sr_run_check_strict(runner, &error) < 0) {
+        if (r == 0 && sr_run_check_strict(runner, sandbox, &error) < 0) {
                 sr_run_refuse(result, SR_REASON_REFUSED, error);
                 return;
         }

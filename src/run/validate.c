@@ -65,7 +65,8 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
         return sr_run_limits(config, language, request, &plan->compile_limits, &plan->run_limits, error);
 }
 
-int sr_run_check_strict(const struct sr_runner *runner, struct sr_error **error)
+int sr_run_check_strict(const struct sr_runner *runner, const struct sr_sandbox *sandbox,
+                        struct sr_error **error)
 {
         _cleanup_free_ char *why = NULL;
         struct sr_limits limits;
@@ -73,6 +74,8 @@ int sr_run_check_strict(const struct sr_runner *runner, struct sr_error **error)
         if (!runner->config->strict_limits)
                 return 0;
         sr_spawner_limits(runner->spawner, &limits, &why);
+        if (sandbox != NULL)
+                limits = sr_sandbox_limits(sandbox);
         return sr_run_limits_strict(&limits, why, error);
 }
 

@@ -122,7 +122,8 @@ static void sweep(int base)
         closedir(entries);
 }
 
-// Makes a directory in base and locks it; -EAGAIN when somebody who swept removed it before it was locked.
+// Makes a directory in base and locks it; -EAGAIN when somebody who sweeps was quicker. Only its owner can
+// open it, so nobody else can hold its lock.
 static int make_locked(int base, char **ret_name, int *ret_lock)
 {
         uint32_t number = 0;
@@ -133,12 +134,14 @@ static int make_locked(int base, char **ret_name, int *ret_lock)
         _cleanup_close_ int lock = -1, again = -1;
         struct stat locked, found;
 
-        if (mkdirat(base, name, 0755) < 0)
+        if (mkdirat(base, name, 0700) < 0)
                 return -errno;
         int r = open_directory(base, name, &lock);
-        if (r < 0 || flock(lock, LOCK_EX) < 0 || open_directory(base, name, &again) < 0 ||
-            fstat(lock, &locked) < 0 || fstat(again, &found) < 0 || locked.st_ino != found.st_ino)
+        if (r < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0 || open_directory(base, name, &again) < 0 ||
+            fstat(lock, &locked) < 0 || fstat(again, &found) < 0 || locked.st_ino != found.st_ino) {
+                (void)unlinkat(base, name, AT_REMOVEDIR);
                 return -EAGAIN;
+        }
         *ret_name = sr_steal(name);
         *ret_lock = sr_fd_steal(lock);
         return 0;
@@ -263,25 +266,41 @@ static bool is_among(const char *processes, pid_t pid)
         return strstr(lines, line) != NULL;
 }
 
+// Moves the processes of the list into the cgroup.
+static int move_all(int directory, char *processes)
+{
+        char *save = NULL;
+        int r = 0;
+
+        for (char *line = strtok_r(processes, "\n", &save); line != NULL && r == 0;
+             line = strtok_r(NULL, "\n", &save)) {
+                r = write_text(directory, "cgroup.procs", line);
+                if (r == -ESRCH)
+                        r = 0; // ended meanwhile
+        }
+        return r;
+}
+
 // Moves what is in the delegated cgroup of our service, ourselves included, one level down. Where we are not
 // (a server beside us has just done it, or it is no cgroup of ours), nothing is moved.
 static int make_room(int directory)
 {
         _cleanup_close_ int below = -1;
-        _cleanup_buf_ struct sr_buf processes = {0};
-        char *save = NULL;
-        int r = sr_fd_read_file(directory, "cgroup.procs", 1 << 20, &processes);
+        int r = 0;
 
-        if (r < 0 || processes.data == NULL || !is_among(processes.data, getpid()))
-                return r;
-        if (mkdirat(directory, SERVER_NAME, 0755) < 0 && errno != EEXIST)
-                return -errno;
-        r = open_directory(directory, SERVER_NAME, &below);
-        for (char *line = strtok_r(processes.data, "\n", &save); line != NULL && r == 0;
-             line = strtok_r(NULL, "\n", &save)) {
-                r = write_text(below, "cgroup.procs", line);
-                if (r == -ESRCH)
-                        r = 0; // ended meanwhile
+        // Again for what was forked meanwhile.
+        for (int i = 0; i < ATTEMPTS && r == 0; i++) {
+                _cleanup_buf_ struct sr_buf processes = {0};
+
+                r = sr_fd_read_file(directory, "cgroup.procs", 1 << 20, &processes);
+                if (r < 0 || processes.len == 0 || (i == 0 && !is_among(processes.data, getpid())))
+                        return r;
+                if (i == 0 && mkdirat(directory, SERVER_NAME, 0755) < 0 && errno != EEXIST)
+                        return -errno;
+                if (i == 0)
+                        r = open_directory(directory, SERVER_NAME, &below);
+                if (r == 0)
+                        r = move_all(below, processes.data);
         }
         return r;
 }
@@ -386,7 +405,8 @@ static void add_version_2(struct sr_cgroup *cgroup, const struct sr_cgroup_place
                 sr_fd_close(delegated);
         if (r < 0)
                 r = subtree_by_scope(place, spawner, uid, gid, subtree, &cgroup->why);
-        if (r < 0 && geteuid() == 0) {
+        // Where systemd runs the top is its own.
+        if (r == -EOPNOTSUPP && cgroup->why == NULL && geteuid() == 0) {
                 r = subtree_at_top(place, spawner, uid, gid, subtree);
                 if (r < 0 && cgroup->why == NULL)
                         cgroup->why = sr_asprintf("no cgroup could be made in %s: %s", place->mount_point,

@@ -22,6 +22,8 @@ static const char *const masked[] = {
 // init's own directory is among them: where one id is all there is, it belongs to the program too.
 static const char *const read_only[] = {"proc/1", "proc/bus", "proc/fs", "proc/irq", "proc/sys"};
 
+static const char *const tcp_buffers[] = {"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"};
+
 // Limits that are the same for every program.
 static const struct {
         unsigned resource;
@@ -118,5 +120,10 @@ void sr_plan_build(const struct sr_plan_input *input, struct sr_plan *ret)
         INIT(.kind = SR_STEP_PIVOT);
         INIT(.kind = SR_STEP_HOST_NAME, .path = "sandbox");
         INIT(.kind = SR_STEP_LOOPBACK);
+        // As many connections as the watchdog does not count must not hold much either: TCP lets its buffers
+        // grow to some MiB each (Documentation/networking/ip-sysctl.rst: least, first and largest size).
+        for (size_t i = 0; input->watched && i < sizeof(tcp_buffers) / sizeof(*tcp_buffers); i++)
+                INIT(.kind = SR_STEP_TCP_BUFFERS, .path = tcp_buffers[i], .options = "4096 65536 131072",
+                     .fd = SR_PLAN_FD_SETTINGS);
         plan_program(plan, input);
 }

@@ -67,6 +67,11 @@ void sr_sandbox_closep(struct sr_sandbox **sandbox)
         *sandbox = sr_sandbox_close(*sandbox);
 }
 
+struct sr_limits sr_sandbox_limits(const struct sr_sandbox *sandbox)
+{
+        return sr_generation_limits(sandbox->generation);
+}
+
 static int gone(struct sr_error **error)
 {
         return sr_error_set(

@@ -103,6 +103,9 @@ struct sr_sandbox *sr_sandbox_close(struct sr_sandbox *sandbox);
 void sr_sandbox_closep(struct sr_sandbox **sandbox);
 #define _cleanup_sandbox_ __attribute__((cleanup(sr_sandbox_closep)))
 
+// What enforces the limits of this sandbox.
+struct sr_limits sr_sandbox_limits(const struct sr_sandbox *sandbox);
+
 // Makes the sandbox's /scratch: a tmpfs of at most bytes and inodes. Once, before the first stage that has
 // it.
 int sr_sandbox_make_scratch(struct sr_sandbox *sandbox, uint64_t bytes, uint32_t inodes,

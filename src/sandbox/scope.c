@@ -26,6 +26,7 @@
         X(sd_bus_new)                                                                                        \
         X(sd_bus_set_address)                                                                                \
         X(sd_bus_set_bus_client)                                                                             \
+        X(sd_bus_set_method_call_timeout)                                                                    \
         X(sd_bus_start)                                                                                      \
         X(sd_bus_flush_close_unref)                                                                          \
         X(sd_bus_match_signal)                                                                               \
@@ -93,6 +94,8 @@ static int bus_open(const struct library *library, sd_bus **ret)
                 r = library->sd_bus_set_address(bus, address);
         if (r >= 0)
                 r = library->sd_bus_set_bus_client(bus, 1);
+        if (r >= 0)
+                r = library->sd_bus_set_method_call_timeout(bus, WAIT_US);
         if (r >= 0)
                 r = library->sd_bus_start(bus);
         if (r < 0) {

@@ -39,6 +39,7 @@ static const char *const names[SR_STEP_COUNT] = {
         [SR_STEP_PIVOT] = "changing the root",
         [SR_STEP_HOST_NAME] = "setting the host name",
         [SR_STEP_LOOPBACK] = "bringing up the loopback interface",
+        [SR_STEP_TCP_BUFFERS] = "bounding the buffers of TCP",
         [SR_STEP_FORK] = "starting the program's process",
         [SR_STEP_INIT_PRIVILEGES] = "dropping init's privileges",
         [SR_STEP_SESSION] = "starting a session",
@@ -97,6 +98,8 @@ const char *sr_step_advice(unsigned kind, int errnum)
                                "swap), or "
                                "somebody removed the cgroup subtree this server had made, or switched its "
                                "controllers off; start the server again";
+                if (errnum == EEXIST || errnum == EBUSY)
+                        return "something lives on in the cgroup of an earlier run; start the server again";
                 if (errnum == EAGAIN || errnum == ENOSPC)
                         return "a limit on the number of cgroups is reached (cgroup.max.descendants)";
                 return "";

@@ -41,6 +41,7 @@ enum sr_step_kind {
         SR_STEP_PIVOT,
         SR_STEP_HOST_NAME,
         SR_STEP_LOOPBACK,
+        SR_STEP_TCP_BUFFERS,
         SR_STEP_FORK,
         SR_STEP_INIT_PRIVILEGES,
         // In the snippet's process.

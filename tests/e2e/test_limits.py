@@ -430,3 +430,35 @@ def test_killed_server_leaves_nothing(as_each, limits):
     assert run(following, "print('next')\n")["stdout"] == "next\n"
     assert support.wait_until(lambda: not left_of(directories), 2), left_of(directories)
     assert following.close() == 0
+
+
+SOCKET_HOG = """
+import os, socket
+held = []
+for _ in range(4):
+    if os.fork() == 0:
+        break
+for _ in range(200):
+    pair = socket.socketpair()
+    for end in pair:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        end.setblocking(False)
+        try:
+            while True:
+                end.send(b'x' * 65536)
+        except OSError:
+            pass
+    held.append(pair)
+os.wait()
+"""
+
+
+def test_full_sockets_count(as_each):
+    """A cgroup accounts what waits in sockets; the watchdog counts those beyond a few as full."""
+    result = as_each.snippet("python", SOCKET_HOG, 20)
+    assert (result["status"], result["reason"], result["exit_code"]) == ("error", "memory_limit", 137), result
+
+
+def test_a_few_sockets_do_not_count(as_each):
+    result = as_each.snippet("python", "import socket\nheld = [socket.socketpair() for _ in range(60)]\nprint(len(held))\n")
+    assert (result["status"], result["stdout"]) == ("success", "60\n"), result

@@ -91,6 +91,8 @@ static int receive_start(struct sr_leaf_host *ret)
                 return -EPROTO;
         ret->count = start.count;
         for (unsigned i = 0; i < start.count; i++) {
+                if (start.hierarchies[i].version != 1 && start.hierarchies[i].version != 2)
+                        return -EPROTO;
                 ret->hierarchies[i] = start.hierarchies[i];
                 ret->base[i] = descriptors[i];
         }

@@ -17,6 +17,7 @@
 #include "sandbox/message.h"
 #include "sandbox/spawner/give.h"
 #include "sandbox/spawner/init.h"
+#include "sandbox/spawner/sockets.h"
 #include "sandbox/spawner/start.h"
 #include "sandbox/spawner/tmpfs.h"
 #include "sys/syscalls.h"
@@ -365,8 +366,9 @@ void sr_run_look(struct sr_spawner_run *run)
 {
         uint64_t tmpfs = sr_tmpfs_usage(run->own.tmp).bytes + sr_tmpfs_usage(run->own.shm).bytes +
                          scratch_usage(run).bytes;
+        uint64_t limit = run->own.limits.leaf.memory_bytes, sockets = sr_sockets_bytes(run->init);
 
-        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, run->own.limits.leaf.memory_bytes))
+        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, limit > sockets ? limit - sockets : 0))
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 

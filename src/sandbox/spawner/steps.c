@@ -110,6 +110,23 @@ static int bring_up_loopback(void)
         return check(ioctl(fd, SIOCSIFFLAGS, &request));
 }
 
+static int write_file(int directory, const char *path, const char *text)
+{
+        _cleanup_close_ int fd = openat(directory, path, O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0)
+                return -errno;
+        return sr_fd_write_all(fd, text, strlen(text));
+}
+
+// A kernel without TCP has no such settings.
+static int bound_tcp_buffers(const struct sr_step *step)
+{
+        int r = write_file(step->fd, step->path, step->options);
+
+        return r == -ENOENT ? 0 : r;
+}
+
 int sr_step_run_init(const struct sr_launch *launch, const struct sr_step *step)
 {
         (void)launch;
@@ -136,6 +153,8 @@ int sr_step_run_init(const struct sr_launch *launch, const struct sr_step *step)
                 return check(sethostname(step->path, strlen(step->path)));
         case SR_STEP_LOOPBACK:
                 return bring_up_loopback();
+        case SR_STEP_TCP_BUFFERS:
+                return bound_tcp_buffers(step);
         default:
                 return -ENOSYS;
         }
@@ -151,15 +170,6 @@ static int change_ids(uint32_t id)
         // The files of /proc/self must belong to this id for the next step, which writes the id map. exec
         // makes the process dumpable anyway; until then there is nothing of the snippet in it.
         return check(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
-}
-
-static int write_file(int directory, const char *path, const char *text)
-{
-        _cleanup_close_ int fd = openat(directory, path, O_WRONLY | O_CLOEXEC);
-
-        if (fd < 0)
-                return -errno;
-        return sr_fd_write_all(fd, text, strlen(text));
 }
 
 // A user namespace inside the one that owns the sandbox's mounts, network and processes: what capability a
