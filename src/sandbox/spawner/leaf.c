@@ -18,6 +18,8 @@
 #define CPU_QUOTA_MIN_US 1000u
 // What is charged at a time (mm/memcontrol.c, MEMCG_CHARGE_BATCH): that near to its limit is at it.
 #define CHARGE_PAGES 64u
+// The part of the memory limit that version 1 lets sockets have beside it.
+#define SOCKET_SHARE 8
 // Longer than any file read here, memory.events and cpu.stat of the largest kernels included.
 #define FILE_MAX 4096
 
@@ -146,6 +148,16 @@ static int watch_memory(int directory, int *ret_event)
         return r;
 }
 
+// What waits in TCP and UDP sockets is no part of the limit of version 1; it has one of its own, none by
+// default (Documentation/admin-guide/cgroup-v1/memory.rst, "Socket memory"). A kernel without it has no such
+// file.
+static int limit_sockets_version_1(int directory, uint64_t memory_bytes)
+{
+        int r = write_number(directory, "memory.kmem.tcp.limit_in_bytes", memory_bytes / SOCKET_SHARE);
+
+        return r == -ENOENT ? 0 : r;
+}
+
 // Documentation/admin-guide/cgroup-v1/{memory,pids}.rst, scheduler/sched-bwc.rst.
 static int limit_version_1(int directory, const struct sr_wire_hierarchy *hierarchy,
                            const struct sr_leaf_limits *limits, int *ret_event)
@@ -159,6 +171,8 @@ static int limit_version_1(int directory, const struct sr_wire_hierarchy *hierar
                         r = write_number(directory, "memory.memsw.limit_in_bytes", limits->memory_bytes);
                 if (r == -ENOENT && !host_swaps())
                         r = 0;
+                if (r == 0)
+                        r = limit_sockets_version_1(directory, limits->memory_bytes);
                 if (r == 0)
                         r = watch_memory(directory, ret_event);
         }
