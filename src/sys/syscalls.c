@@ -2,6 +2,7 @@
 
 #include <linux/close_range.h>
 #include <linux/filter.h>
+#include <linux/kcmp.h>
 #include <linux/keyctl.h>
 #include <linux/sched/types.h>
 #include <linux/seccomp.h>
@@ -57,6 +58,11 @@ int sr_sys_pivot_root(const char *new_root, const char *put_old)
 int sr_sys_pidfd_open(pid_t pid)
 {
         return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+bool sr_sys_is_same_memory(pid_t a, pid_t b)
+{
+        return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0;
 }
 
 int sr_sys_close_range(unsigned first, unsigned last, unsigned flags)

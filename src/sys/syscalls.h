@@ -6,6 +6,7 @@
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,8 @@ int sr_sys_fsconfig(int context, unsigned command, const char *key, const char *
 int sr_sys_fsmount(int context, unsigned flags, unsigned attributes);
 int sr_sys_pivot_root(const char *new_root, const char *put_old);
 int sr_sys_pidfd_open(pid_t pid);
+// kcmp(2) with KCMP_VM; false when it cannot be told.
+bool sr_sys_is_same_memory(pid_t a, pid_t b);
 int sr_sys_close_range(unsigned first, unsigned last, unsigned flags);
 int sr_sys_execveat(int dirfd, const char *path, char *const *argv, char *const *envp, int flags);
 // sched_setattr(2): asks for short slices of this length (nanoseconds), and so for short waits, without a

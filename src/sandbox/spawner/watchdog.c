@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sys/syscalls.h"
 
 // The next look comes before a program that takes memory this fast can be over its limit, but never sooner
 // than the shortest interval nor later than the longest. Zeroed pages come at a few GiB a second.
@@ -20,12 +21,26 @@
 // Longer than any file read here.
 #define FILE_MAX 2048
 
+// Processes whose memory is told apart, more than a run may have by default.
+#define SHARES_MAX 256
+// Of those, pairs that are one in memory at once, and how often a doubtful sum is taken again.
+#define PAIRS_MAX 2
+#define LOOKS_MAX 3
+
 // What /proc/PID/stat says of one process (man 5 proc_pid_stat).
 struct sample {
         uint64_t cpu_ticks;
         unsigned threads;
         uint64_t resident_pages;
         char teller[16]; // the number its memory is told under
+};
+
+// The part of the memory that a process has a share of, and where it begins and ends.
+struct share {
+        long number;                    // it is told under
+        pid_t outer;                    // the same in our pid namespace; 0: not known
+        unsigned long long first, last; // 0, 0: not to be compared
+        uint64_t own_bytes, shared_file_bytes;
 };
 
 static bool read_text(int directory, const char *path, char text[FILE_MAX])
@@ -98,18 +113,37 @@ static uint64_t resident_bytes(uint64_t pages)
         return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// The process's share of the pages it has, in bytes. What is not told counts whole.
-static uint64_t proportional_bytes(int directory, const char *pid)
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+static uint64_t kibibytes(const char *text, const char *key)
+{
+        const char *at = strstr(text, key);
+
+        return at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10) * 1024;
+}
+
+// What is not told counts whole.
+static void read_share(int directory, const char *pid, struct share *ret)
 {
         struct sample sample;
         char path[280], text[FILE_MAX];
 
+        *ret = (struct share){0};
         if (!read_process(directory, pid, &sample))
-                return 0; // ended meanwhile
+                return; // ended meanwhile
+        ret->number = strtol(sample.teller, NULL, 10);
         snprintf(path, sizeof(path), "%s/smaps_rollup", sample.teller);
-        const char *at = read_text(directory, path, text) ? strstr(text, "\nPss:") : NULL;
-
-        return at == NULL ? resident_bytes(sample.resident_pages) : strtoull(at + 5, NULL, 10) * 1024;
+        if (!read_text(directory, path, text) || strstr(text, "\nPss:") == NULL) {
+                ret->own_bytes = resident_bytes(sample.resident_pages);
+                return;
+        }
+        ret->shared_file_bytes = kibibytes(text, "\nPss_Shmem:"); // since Linux 5.3
+        ret->own_bytes = kibibytes(text, "\nPss:") - ret->shared_file_bytes;
+        if (sscanf(text, "%llx-%llx", &ret->first, &ret->last) != 2)
+                ret->first = ret->last = 0;
 }
 
 // Opens the sandbox's own /proc. Until init has changed its root, the way there leads to ours, which lists
@@ -146,15 +180,93 @@ static const char *next_process(DIR *processes)
         return NULL;
 }
 
-static uint64_t shares(DIR *processes)
+// Notes the numbers that the processes have in our pid namespace, where kcmp wants them. NSpid has both
+// (man 5 proc_pid_status), and every sandbox has the inner ones.
+static void find_outer_pids(pid_t init, struct share *shares, unsigned count)
+{
+        char path[48], text[FILE_MAX], *end;
+        struct stat sandbox, found;
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
+        DIR *all = stat(path, &sandbox) < 0 ? NULL : opendir("/proc");
+        if (all == NULL)
+                return;
+        for (const struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
+                long outer = strtol(entry->d_name, &end, 10), inner = 0;
+
+                if (outer <= 0 || *end != '\0')
+                        continue;
+                snprintf(path, sizeof(path), "/proc/%ld/status", outer);
+                const char *at = read_text(AT_FDCWD, path, text) ? strstr(text, "\nNSpid:") : NULL;
+                if (at == NULL || sscanf(at + 7, "%*d %ld", &inner) != 1)
+                        continue;
+                snprintf(path, sizeof(path), "/proc/%ld/ns/pid", outer);
+                if (stat(path, &found) < 0 || found.st_ino != sandbox.st_ino)
+                        continue;
+                for (unsigned i = 0; i < count; i++)
+                        if (shares[i].number == inner)
+                                shares[i].outer = (pid_t)outer;
+        }
+        closedir(all);
+}
+
+// Whether two processes may be one in memory, as between vfork and exec: they then show the same pages twice.
+static bool may_be_same(const struct share *a, const struct share *b)
+{
+        return a->last != 0 && a->first == b->first && a->last == b->last;
+}
+
+// Whether few enough such pairs to be believed would explain what is over the limit. Only then is the answer
+// worth the time, in which the others go on.
+static bool can_explain(const struct share *shares, unsigned count, uint64_t over_bytes)
+{
+        uint64_t largest = 0;
+
+        for (unsigned i = 1; i < count; i++)
+                for (unsigned j = 0; j < i && shares[i].own_bytes > largest; j++)
+                        if (may_be_same(&shares[i], &shares[j]))
+                                largest = shares[i].own_bytes;
+        return largest * PAIRS_MAX >= over_bytes;
+}
+
+// Where it cannot be told they are taken for two.
+static uint64_t counted_twice(pid_t init, struct share *shares, unsigned count)
 {
         uint64_t sum = 0;
+
+        find_outer_pids(init, shares, count);
+        for (unsigned i = 1; i < count; i++)
+                for (unsigned j = 0; j < i; j++)
+                        if (may_be_same(&shares[i], &shares[j]) && shares[i].outer > 0 &&
+                            shares[j].outer > 0 && sr_sys_is_same_memory(shares[i].outer, shares[j].outer)) {
+                                sum += shares[i].own_bytes;
+                                break;
+                        }
+        return sum;
+}
+
+// What the processes share counts once, and what is in the sandbox's tmpfs, which they may have mapped, too.
+static uint64_t shares(DIR *processes, pid_t init, uint64_t tmpfs_bytes, uint64_t limit_bytes,
+                       bool *ret_doubtful)
+{
+        static struct share found[SHARES_MAX]; // large, and there is one thread
+        uint64_t own = 0, shared = 0;
+        unsigned count = 0;
+        struct share more;
         const char *pid;
 
         rewinddir(processes);
-        while ((pid = next_process(processes)) != NULL)
-                sum += proportional_bytes(dirfd(processes), pid);
-        return sum;
+        while ((pid = next_process(processes)) != NULL) {
+                struct share *share = count < SHARES_MAX ? &found[count++] : &more;
+
+                read_share(dirfd(processes), pid, share);
+                own += share->own_bytes;
+                shared += share->shared_file_bytes;
+        }
+        uint64_t sum = own + larger(shared, tmpfs_bytes);
+
+        *ret_doubtful = sum > limit_bytes && can_explain(found, count, sum - limit_bytes);
+        return *ret_doubtful ? sum - counted_twice(init, found, count) : sum;
 }
 
 static uint64_t look(struct sr_watchdog *watchdog, unsigned *ret_processes)
@@ -203,8 +315,11 @@ bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_b
         if (open_processes(watchdog, init)) {
                 bytes += look(watchdog, &processes);
                 // One process alone shares with nobody; taking its shares would take its time.
-                if (bytes > limit_bytes && processes > 1)
-                        bytes = shares(watchdog->processes) + other_bytes;
+                // One process alone shares with nobody but the tmpfs; taking its shares would take its time.
+                // A program that was started meanwhile was its starter's memory and is no more.
+                bool doubtful = processes > 1 || other_bytes > 0;
+                for (int i = 0; i < LOOKS_MAX && doubtful && bytes > limit_bytes; i++)
+                        bytes = shares(watchdog->processes, init, other_bytes, limit_bytes, &doubtful);
                 if (bytes > watchdog->peak_bytes)
                         watchdog->peak_bytes = bytes;
         }

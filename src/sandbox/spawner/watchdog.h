@@ -3,7 +3,8 @@
 // Theory of operation. The sandbox's own /proc lists its processes and nothing else, so it is the list to
 // walk. Resident sizes are added up first, which is cheap; as pages shared by several processes count several
 // times there, a sum over the limit is checked against their proportional shares (smaps_rollup) before
-// anybody is killed. The tmpfs of the sandbox count too. What belongs to no process is out of sight, so the
+// anybody is killed, with processes that are one in memory (vfork) and mapped files of the tmpfs counted once.
+// The tmpfs of the sandbox count too. What belongs to no process is out of sight, so the
 // filter then refuses what could hold it (memfd, System V segments).
 #pragma once
 
