@@ -21,6 +21,7 @@ file:/etc/ssl/certs/ca-certificates.crt:ca-certificates
 module:cmocka:libcmocka-dev file:/usr/bin/python3:python3 file:/usr/lib/python3/dist-packages/pytest:python3-pytest
 command:shellcheck:shellcheck command:mandoc:mandoc command:readelf:binutils command:setpriv:util-linux
 command:useradd:passwd command:bwrap:bubblewrap command:node:nodejs command:npm:npm
+command:qemu-system-x86_64:qemu-system-x86 command:mke2fs:e2fsprogs
 file:/usr/sbin/dockerd:docker.io file:/usr/bin/docker:docker-cli
 '
 recipes='minimal python gcc'
@@ -171,7 +172,7 @@ store=$cache/store
 mkdir -p "$cache"
 
 # The programs first: they prepare the images while the other presets are built.
-build default sandbox-runner sandbox-runner-spawner sandbox-runner-image
+build default sandbox-runner sandbox-runner-spawner sandbox-runner-image escape escape-driver
 prepare_images >"$notes/images" 2>&1 &
 images=$!
 build asan

@@ -23,12 +23,14 @@ import threading
 import time
 from pathlib import Path
 
-from identity import make_identity, scaled
+from identity import TIME_FACTOR, make_identity, scaled
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("sandbox-runner", "sandbox-runner-spawner", "sandbox-runner-image")
 MARKER = "\n\n[... OUTPUT TRUNCATED ...]"
 KEPT = 100 * 1024
+# Seconds: what a run may ask for at most, for snippets that are expected to end well before. A slow machine has more.
+LONGEST = 30 if TIME_FACTOR == 1 else 120
 SANITIZER_SIGNS = ("AddressSanitizer", "LeakSanitizer", "UndefinedBehaviorSanitizer", ": runtime error: ")
 
 
@@ -477,6 +479,8 @@ class Lab:
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "strict_string_checks=1:detect_stack_use_after_return=1"),
             "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", "print_stacktrace=1"),
         })
+        if TIME_FACTOR > 1:
+            env.update({"SANDBOX_RUNNER_RUN_MAX_TIMEOUT": str(LONGEST), "SANDBOX_RUNNER_COMPILE_TIMEOUT": str(LONGEST)})
         return env
 
     def runner(self, identity):

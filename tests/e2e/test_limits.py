@@ -21,7 +21,7 @@ from identity import expected_limits, scaled
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
-LONG = 30  # seconds given to a snippet that is expected to end well before, on a slow machine too
+LONG = support.LONGEST
 
 ALLOCATES = "kept = []\nwhile True:\n    kept.append(bytearray(1 << 20))\n"
 FORKS = dedent("""

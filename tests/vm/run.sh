@@ -134,7 +134,7 @@ make_store() {
                 echo "sh tests/vm/guest/as.sh $situation sh -c \"\$(cat /srv/command)\""
         else
                 echo "export HOST_HELLO_MS=$(/usr/bin/python3 "$here/guest/hello.py")"
-                echo "sh tests/vm/guest/suite.sh '$mark' $situations"
+                echo "sh /srv/checkout/tests/vm/guest/suite.sh '$mark' $situations"
         fi
 } >"$work/job"
 printf '%s\n' "$command" >"$work/command"

@@ -1,41 +1,50 @@
 #!/bin/sh
-# The end-to-end tests in each of the named situations; fails when one of them fails.
+# The end-to-end tests in each of the named situations, two at a time; fails when one of them fails.
 #
 #   suite.sh MARK SITUATION…     MARK: pytest's expression for what to run, "vm" or, for everything, "vm or not vm"
 #
 # HOST_HELLO_MS is what hello.py says on the host; how much more it says here tells the tests how long to wait.
 set -u
-mark=$1
+
+# in_situation SITUATION: the tests in that one, with FILES and MARK.
+in_situation() {
+        as=$1
+        identity=self
+        limits=cgroup2
+        case $1 in
+        root) identity=root ;;
+        lone) limits=watchdog ;;
+        # Here each process of the program is a service, and not the suite.
+        service | service-user) as=root identity=$1 ;;
+        esac
+        export SANDBOX_RUNNER_TEST_IDENTITIES="$identity" SANDBOX_RUNNER_TEST_LIMITS="$limits"
+        # shellcheck disable=SC2086 # a list of words
+        sh ../vm/guest/as.sh "$as" /usr/bin/python3 -m pytest -m "$MARK" --durations=5 $FILES
+}
+
+if [ "$1" = --one ]; then
+        printf '\n== in the situation %s\n' "$2" >"$RESULTS/$2"
+        in_situation "$2" >>"$RESULTS/$2" 2>&1 && echo passed >"$RESULTS/$2.passed"
+        cat "$RESULTS/$2" # at once, so that two do not mix
+        exit
+fi
+
+MARK=$1
 shift
 cd /srv/checkout/tests/e2e || exit 2
-files=.
-[ "$mark" != vm ] || files=$(grep -l 'pytest\.mark\.vm' test_*.py) # collecting all of them takes its time here
-
+FILES=.
+[ "$MARK" != vm ] || FILES=$(grep -l 'pytest\.mark\.vm' test_*.py) # collecting all of them takes its time here
 here=$(/usr/bin/python3 ../vm/guest/hello.py)
 factor=$((here / HOST_HELLO_MS + 1))
-echo "a hello takes $here ms here and $HOST_HELLO_MS ms on the host: waiting $factor times as long"
-export SANDBOX_RUNNER_TEST_TIME_FACTOR="$factor" SANDBOX_RUNNER_TEST_SHARED=1 TMPDIR=/var/tmp
+echo "a Python hello takes $here ms here and $HOST_HELLO_MS ms on the host: the tests wait $factor times as long"
+RESULTS=$(mktemp -d)
 chmod 1777 /var/tmp
-
+export MARK FILES RESULTS TMPDIR=/var/tmp
+export SANDBOX_RUNNER_TEST_TIME_FACTOR="$factor" SANDBOX_RUNNER_TEST_SHARED=1 SANDBOX_RUNNER_TEST_USER=tester
+printf '%s\n' "$@" | xargs -P 2 -I '{}' sh "$0" --one '{}'
 failed=
 for situation in "$@"; do
-        echo "== in the situation $situation"
-        case $situation in
-        # Here each process of the program is a service, not the suite.
-        service | service-user) as=root ;;
-        *) as=$situation ;;
-        esac
-        case $situation in
-        root | service*) identity=$situation ;;
-        *) identity=self ;;
-        esac
-        case $situation in
-        lone) limits=watchdog ;;
-        *) limits=cgroup2 ;;
-        esac
-        # shellcheck disable=SC2086 # a list of words
-        SANDBOX_RUNNER_TEST_IDENTITIES=$identity SANDBOX_RUNNER_TEST_LIMITS=$limits SANDBOX_RUNNER_TEST_USER=tester \
-                sh ../vm/guest/as.sh "$as" /usr/bin/python3 -m pytest -m "$mark" --durations=5 $files || failed="$failed $situation"
+        [ -e "$RESULTS/$situation.passed" ] || failed="$failed $situation"
 done
 [ -z "$failed" ] || {
         echo "failed in:$failed"
