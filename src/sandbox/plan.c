@@ -103,7 +103,9 @@ static void plan_program(struct sr_plan *plan, const struct sr_plan_input *input
                 .value = stage->processes + (input->pids_by_cgroup ? 1u : 0u));
         SNIPPET(.kind = SR_STEP_CAPABILITIES);
         SNIPPET(.kind = SR_STEP_NO_NEW_PRIVILEGES);
-        SNIPPET(.kind = SR_STEP_LANDLOCK, .number = stage->scratch == SR_WIRE_SCRATCH_WRITE,
+        SNIPPET(.kind = SR_STEP_LANDLOCK,
+                .number = (stage->scratch == SR_WIRE_SCRATCH_WRITE ? SR_PLAN_WALL_SCRATCH : 0) |
+                          (input->watched ? SR_PLAN_WALL_WATCHED : 0),
                 .fd = stage->descriptors & SR_WIRE_HAS_DIRECTORY ? SR_PLAN_FD_DIRECTORY : 0);
         SNIPPET(.kind = SR_STEP_CLOSE, .number = (stage->descriptors & SR_WIRE_HAS_DIRECTORY) != 0);
         SNIPPET(.kind = SR_STEP_FILTER, .number = input->watched);

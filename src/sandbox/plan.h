@@ -49,6 +49,10 @@ struct sr_plan {
         unsigned text_used;
 };
 
+// What the number of SR_STEP_LANDLOCK is made of: /scratch may be written, the watchdog holds the memory.
+#define SR_PLAN_WALL_SCRATCH 1u
+#define SR_PLAN_WALL_WATCHED 2u
+
 struct sr_plan_input {
         const struct sr_wire_stage *stage; // checked already
         uint32_t parent_id;                // the program's id in the spawner's user namespace

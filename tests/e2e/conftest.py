@@ -30,7 +30,6 @@ EXPECTED_SKIPS = {
     "*test_limits.py::test_memory_that_runs_out_above_*": "not run: no memory left above a sandbox's cgroup (only where cgroups hold memory)",
     "*test_ps.py::test_others_are_not_answered*": "not run: asking as another user (an ordinary user started the suite)",
     "*test_escape.py::test_every_attempt_of_a_user_without_*": "only root can become a user without subordinate ids",
-    "*test_limits.py::test_memory_in_loopback_sockets_*": "the watchdog does not see what waits in sockets",
     "*test_escape.py::test_docker_*": "only root can start dockerd",
     "*test_escape.py::test_the_manual_says_so": "only root can start dockerd; and the manual describes one version",
 }

@@ -158,10 +158,21 @@ static bool watch(const struct verdicts *verdicts, pid_t asker)
         return false;
 }
 
+// Memory that children share, of a file: there is none without one where the watchdog holds memory.
+static void *shared_memory(size_t size)
+{
+        FILE *file = tmpfile();
+
+        if (file == NULL || ftruncate(fileno(file), (off_t)size) < 0)
+                return MAP_FAILED;
+        void *result = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+        fclose(file);
+        return result;
+}
+
 static int ask(enum entry entry)
 {
-        struct verdicts *verdicts =
-                mmap(NULL, sizeof(*verdicts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct verdicts *verdicts = shared_memory(sizeof(*verdicts));
         int killed[NUMBERS] = {0};
 
         if (verdicts == MAP_FAILED)
@@ -234,8 +245,7 @@ static void call_one(long number, volatile long *answer)
 
 static int call(void)
 {
-        volatile long *answer =
-                mmap(NULL, sizeof(*answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        volatile long *answer = shared_memory(sizeof(*answer));
 
         if (answer == MAP_FAILED)
                 return perror("probe: mmap"), 1;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -119,24 +120,30 @@ static bool holds(const struct sr_filter_condition *condition, const uint64_t ar
         return false;
 }
 
+static uint32_t by_the_rule(const struct sr_filter_rule *rule, const uint64_t arguments[6])
+{
+        const struct sr_filter_clause *clause = rule->clauses;
+
+        while (!holds(&clause->conditions[0], arguments) || !holds(&clause->conditions[1], arguments))
+                clause++;
+        return clause->answer;
+}
+
 // What the tables say, read as a person does.
 static uint32_t by_the_tables(const struct sr_filter_profile *profile, int number,
                               const uint64_t arguments[6])
 {
         if (names_number(profile->absent, number))
                 return SR_FILTER_ABSENT;
+        for (size_t i = 0; i < profile->overrule_count; i++)
+                if (names_number(profile->overrules[i].names, number))
+                        return by_the_rule(&profile->overrules[i], arguments);
         for (size_t i = 0; i < profile->family_count; i++)
                 if (names_number(profile->families[i].names, number))
                         return profile->families[i].answer;
-        for (size_t i = 0; i < profile->rule_count; i++) {
-                const struct sr_filter_clause *clause = profile->rules[i].clauses;
-
-                if (!names_number(profile->rules[i].names, number))
-                        continue;
-                while (!holds(&clause->conditions[0], arguments) || !holds(&clause->conditions[1], arguments))
-                        clause++;
-                return clause->answer;
-        }
+        for (size_t i = 0; i < profile->rule_count; i++)
+                if (names_number(profile->rules[i].names, number))
+                        return by_the_rule(&profile->rules[i], arguments);
         return profile->fallback;
 }
 
@@ -153,6 +160,8 @@ static void the_instructions_say_what_the_tables_say(void **state)
 
                         for (size_t j = 0; j < profile->rule_count; j++)
                                 ruled |= names_number(profile->rules[j].names, number);
+                        for (size_t j = 0; j < profile->overrule_count; j++)
+                                ruled |= names_number(profile->overrules[j].names, number);
                         for (int repeat = 0; repeat < (ruled ? 3000 : 2); repeat++) {
                                 uint64_t arguments[6];
 
@@ -362,6 +371,19 @@ static void watched_lacks_what_no_process_owns(void **state)
         assert_int_equal(ask(&watched, SYS_msgget, none).answer, ERR(ENOSYS));
         assert_int_equal(ask(&watched, SYS_semget, none).answer, ERR(ENOSYS));
         assert_int_equal(ask(&program, SYS_memfd_create, none).answer, ALLOW);
+
+        const uint64_t nowhere[6] = {0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, (uint64_t)-1, 0},
+                       private[6] = {0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0},
+                       file[6] = {0, 4096, 3, MAP_SHARED, 3, 0}, buffer[6] = {3, SOL_SOCKET, SO_SNDBUF, 0, 4},
+                       option[6] = {3, SOL_SOCKET, SO_REUSEADDR, 0, 4};
+
+        assert_int_equal(ask(&watched, SYS_mmap, nowhere).answer, ERR(ENOMEM));
+        assert_int_equal(ask(&program, SYS_mmap, nowhere).answer, ALLOW);
+        assert_int_equal(ask(&watched, SYS_mmap, private).answer, ALLOW);
+        assert_int_equal(ask(&watched, SYS_mmap, file).answer, ALLOW);
+        assert_int_equal(ask(&watched, SYS_setsockopt, buffer).answer, ERR(0));
+        assert_int_equal(ask(&program, SYS_setsockopt, buffer).answer, ALLOW);
+        assert_int_equal(ask(&watched, SYS_setsockopt, option).answer, ALLOW);
 }
 
 static void init_may_wait_and_report(void **state)

@@ -79,7 +79,7 @@ static bool has_wall(void)
 static void raise_wall(bool scratch, int directory)
 {
         EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        EXPECT(sr_wall_raise(scratch, directory) == 0);
+        EXPECT(sr_wall_raise(scratch, false, directory) == 0);
 }
 
 static void write_around(void)
@@ -141,7 +141,7 @@ static void fail_without_scratch(void)
 {
         EXPECT(access("/scratch", F_OK) < 0);
         EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        EXPECT(sr_wall_raise(true, 0) == (has_wall() ? -ENOENT : 0));
+        EXPECT(sr_wall_raise(true, false, 0) == (has_wall() ? -ENOENT : 0));
 }
 
 static void fail_without_no_new_privileges(void)
@@ -149,7 +149,7 @@ static void fail_without_no_new_privileges(void)
         // Root may go without.
         if (geteuid() == 0)
                 EXPECT(setresuid(65534, 65534, 65534) == 0);
-        EXPECT(sr_wall_raise(false, 0) == (has_wall() ? -EPERM : 0));
+        EXPECT(sr_wall_raise(false, false, 0) == (has_wall() ? -EPERM : 0));
 }
 
 static void a_rule_that_cannot_be_made_is_an_error(void **state)

@@ -123,6 +123,8 @@ const struct sr_filter_profile sr_filter_profiles[SR_FILTER_PROFILES] = {
                 .family_count = sizeof(sr_filter_families) / sizeof(*sr_filter_families),
                 .rules = sr_filter_rules,
                 .rule_count = SR_FILTER_RULES,
+                .overrules = sr_filter_rules_watched,
+                .overrule_count = SR_FILTER_RULES_WATCHED,
                 .absent = "memfd_create memfd_secret msgget semget shmget",
         },
         {

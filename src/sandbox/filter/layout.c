@@ -295,8 +295,12 @@ static int fill_numbers(const struct sr_filter_profile *profile, struct number *
                 filling.value.rule = &profile->rules[i];
                 r = sr_filter_each_name(profile->rules[i].names, fill, &filling);
         }
+        filling.overrule = true;
+        for (size_t i = 0; i < profile->overrule_count && r == 0; i++) {
+                filling.value.rule = &profile->overrules[i];
+                r = sr_filter_each_name(profile->overrules[i].names, fill, &filling);
+        }
         if (profile->absent != NULL && r == 0) {
-                filling.overrule = true;
                 filling.value = (struct number){.named = true, .answer = SR_FILTER_ABSENT};
                 r = sr_filter_each_name(profile->absent, fill, &filling);
         }
@@ -309,7 +313,11 @@ static struct target target_of(struct writer *writer, const struct sr_filter_pro
         if (number->rule == NULL)
                 return (struct target){.answer = number->named ? number->answer : profile->fallback};
 
-        struct target *rule = &rules[number->rule - profile->rules];
+        const struct sr_filter_rule *overrules = profile->overrules;
+        bool overruled = overrules != NULL && number->rule >= overrules &&
+                         number->rule < overrules + profile->overrule_count;
+        struct target *rule = &rules[overruled ? profile->rule_count + (size_t)(number->rule - overrules)
+                                               : (size_t)(number->rule - profile->rules)];
 
         if (rule->place == 0)
                 *rule = put_clauses(writer, number->rule, 0);
@@ -321,7 +329,7 @@ int sr_filter_lay_out(const struct sr_filter_profile *profile, struct sr_filter_
         static struct writer writer;
         static struct number numbers[NUMBERS];
         static struct range ranges[NUMBERS + 1];
-        struct target *rules = calloc(profile->rule_count + 1, sizeof(*rules));
+        struct target *rules = calloc(profile->rule_count + profile->overrule_count + 1, sizeof(*rules));
         struct target fallback = {.answer = profile->fallback};
         size_t count = 0;
 

@@ -99,6 +99,9 @@ static const uint32_t protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, 
 static const uint32_t init_pid[] = {1};
 static const uint32_t one_process[] = {PRIO_PROCESS};
 
+static const uint32_t socket_level[] = {SOL_SOCKET};
+static const uint32_t buffer_sizes[] = {SO_SNDBUF, SO_RCVBUF};
+
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 // clang-format off
 #define ONE_OF(number, array) \
@@ -182,5 +185,22 @@ const struct sr_filter_rule sr_filter_rules[SR_FILTER_RULES] = {
                 {{SR_FILTER_REFUSED, {ONE_OF(1, init_pid)}},
                  {SR_FILTER_ALLOWED, {ONE_OF(0, one_process)}},
                  OTHERWISE(SR_FILTER_REFUSED)},
+        },
+};
+
+const struct sr_filter_rule sr_filter_rules_watched[SR_FILTER_RULES_WATCHED] = {
+        {
+                "mmap",
+                "as in the other profile, and no shared memory without a file: it lives on where no process "
+                "shows it",
+                {{SR_FILTER_ERRNO(ENOMEM), {ANY_BIT(3, MAP_HUGETLB)}},
+                 {SR_FILTER_ERRNO(ENOMEM), {ANY_BIT(3, MAP_SHARED), ANY_BIT(3, MAP_ANONYMOUS)}},
+                 OTHERWISE(SR_FILTER_ALLOWED)},
+        },
+        {
+                "setsockopt",
+                "buffers stay as large as they are by default, and each socket counts for that much",
+                {{SR_FILTER_NOTHING, {ONE_OF(1, socket_level), ONE_OF(2, buffer_sizes)}},
+                 OTHERWISE(SR_FILTER_ALLOWED)},
         },
 };

@@ -64,6 +64,8 @@ struct sr_filter_profile {
         size_t family_count;
         const struct sr_filter_rule *rules;
         size_t rule_count;
+        const struct sr_filter_rule *overrules; // rules in place of what families and rules say, or NULL
+        size_t overrule_count;
         const char *absent; // names that answer ENOSYS whatever the tables say, or NULL
 };
 
@@ -71,6 +73,9 @@ extern const struct sr_filter_family sr_filter_families[];
 extern const size_t sr_filter_family_count;
 #define SR_FILTER_RULES 12
 extern const struct sr_filter_rule sr_filter_rules[SR_FILTER_RULES];
+
+#define SR_FILTER_RULES_WATCHED 2
+extern const struct sr_filter_rule sr_filter_rules_watched[SR_FILTER_RULES_WATCHED];
 
 #define SR_FILTER_PROFILES 3
 extern const struct sr_filter_profile sr_filter_profiles[SR_FILTER_PROFILES];

@@ -292,7 +292,8 @@ int sr_step_run_snippet(const struct sr_launch *launch, const struct sr_step *st
         case SR_STEP_NO_NEW_PRIVILEGES:
                 return check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
         case SR_STEP_LANDLOCK:
-                return sr_wall_raise(step->number != 0, step->fd);
+                return sr_wall_raise((step->number & SR_PLAN_WALL_SCRATCH) != 0,
+                                     (step->number & SR_PLAN_WALL_WATCHED) != 0, step->fd);
         case SR_STEP_CLOSE:
                 return close_descriptors(step->number != 0);
         case SR_STEP_FILTER:

@@ -26,7 +26,6 @@ static const struct {
         {"/tmp", CHANGE_DIRECTORY},
         {"/dev/shm", CHANGE_DIRECTORY},
         {"/dev/null", CHANGE_FILE},
-        {"/dev/zero", CHANGE_FILE},
         {"/dev/full", CHANGE_FILE},
         {"/dev/random", CHANGE_FILE},
         {"/dev/urandom", CHANGE_FILE},
@@ -41,7 +40,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
         return fd < 0 || sr_sys_landlock_allow(ruleset, fd, rights) < 0 ? -errno : 0;
 }
 
-int sr_wall_raise(bool scratch, int directory_fd)
+int sr_wall_raise(bool scratch, bool watched, int directory_fd)
 {
         uint64_t known = directory_fd > 0 ? GOVERNED | READ : GOVERNED, scopes = 0;
         int version = sr_sys_landlock_version(), r = 0;
@@ -61,6 +60,9 @@ int sr_wall_raise(bool scratch, int directory_fd)
                 return -errno;
         for (size_t i = 0; i < sizeof(writable) / sizeof(*writable) && r == 0; i++)
                 r = allow_path(ruleset, writable[i].path, writable[i].rights & known);
+        // Mapped shared and writable it is memory that lives on where no process shows it.
+        if (r == 0 && !watched)
+                r = allow_path(ruleset, "/dev/zero", CHANGE_FILE & known);
         if (r == 0 && scratch)
                 r = allow_path(ruleset, "/scratch", CHANGE_DIRECTORY & known);
         if (r == 0 && directory_fd > 0)

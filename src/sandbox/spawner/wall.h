@@ -8,4 +8,4 @@
 // be written; directory_fd: one more directory, or 0. A kernel without Landlock, with it switched off or with
 // its first version, which forbids renaming from one directory to another whatever the rules say, is passed
 // over: 0. Else 0 or a negative errno.
-int sr_wall_raise(bool scratch, int directory_fd);
+int sr_wall_raise(bool scratch, bool watched, int directory_fd);
