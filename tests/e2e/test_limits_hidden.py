@@ -1,9 +1,11 @@
 """Ways to hold memory where the kernel does not show it as a process's own: none goes past the limit."""
 
+from textwrap import dedent
+
 import pytest
 
 from identity import expected_limits
-from test_limits import MIB, assert_out_of_memory, run
+from test_limits import LONG, MIB, assert_out_of_memory, run
 
 pytestmark = pytest.mark.vm
 
@@ -61,3 +63,23 @@ def test_memory_in_loopback_sockets_is_bounded(server):
     if result["reason"] != "memory_limit":
         assert result["status"] == "success", result
         assert int(result["stdout"]) < 320 * MIB, result
+
+
+def test_page_tables_count_as_memory(server):
+    # Each page read takes one of the tables and none of the memory, as all are the one zero page.
+    result = server.run_code("cpp", dedent("""
+        #include <cstdio>
+        #include <sys/mman.h>
+
+        int main()
+        {
+            size_t size = 1ul << 38, step = 2 << 20; // 512 MiB of tables
+            auto at = (volatile char *)mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (at == MAP_FAILED || madvise((void *)at, size, MADV_NOHUGEPAGE) != 0)
+                return 1;
+            for (size_t i = 0; i < size; i += step)
+                (void)at[i];
+            std::puts("survived");
+        }
+        """), LONG, wait=LONG + 60)
+    assert_out_of_memory(result, within=20)

@@ -18,6 +18,8 @@
 #define INTERVAL_MAX_NS 20000000u
 // Far from the limit, looking takes at most an eighth of a processor, however many processes there are.
 #define COST_MULTIPLE 8
+// Page tables grow slowly beside what they map: every so many looks will do for them.
+#define LOOKS_PER_TABLES 4
 // Longer than any file read here.
 #define FILE_MAX 2048
 
@@ -269,20 +271,33 @@ static uint64_t shares(DIR *processes, pid_t init, uint64_t tmpfs_bytes, uint64_
         return *ret_doubtful ? sum - counted_twice(init, found, count) : sum;
 }
 
+static uint64_t table_bytes(int directory, const struct sample *sample)
+{
+        char path[48], text[FILE_MAX];
+
+        snprintf(path, sizeof(path), "%s/status", sample->teller);
+        return read_text(directory, path, text) ? kibibytes(text, "\nVmPTE:") : 0;
+}
+
 static uint64_t look(struct sr_watchdog *watchdog, unsigned *ret_processes)
 {
+        bool tables = watchdog->looks++ % LOOKS_PER_TABLES == 0;
         uint64_t pages = 0, ticks = 0;
         unsigned threads = 0;
         struct sample sample;
         const char *pid;
 
         *ret_processes = 0;
+        if (tables)
+                watchdog->table_bytes = 0;
         rewinddir(watchdog->processes);
         while ((pid = next_process(watchdog->processes)) != NULL)
                 if (read_process(dirfd(watchdog->processes), pid, &sample)) {
                         ++*ret_processes;
                         pages += sample.resident_pages;
                         ticks += sample.cpu_ticks;
+                        if (tables)
+                                watchdog->table_bytes += table_bytes(dirfd(watchdog->processes), &sample);
                         threads += sample.threads;
                 }
         // What init has reaped is in its figures.
@@ -309,17 +324,19 @@ static uint64_t interval_ns(uint64_t bytes, uint64_t limit_bytes, uint64_t cost_
 
 bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_bytes, uint64_t limit_bytes)
 {
-        uint64_t began_ns = sr_clock_monotonic_ns(), bytes = other_bytes;
+        uint64_t began_ns = sr_clock_monotonic_ns(), bytes = other_bytes, tables = 0;
         unsigned processes = 0;
 
         if (open_processes(watchdog, init)) {
                 bytes += look(watchdog, &processes);
-                // One process alone shares with nobody; taking its shares would take its time.
+                tables = watchdog->table_bytes;
+                bytes += tables;
                 // One process alone shares with nobody but the tmpfs; taking its shares would take its time.
                 // A program that was started meanwhile was its starter's memory and is no more.
-                bool doubtful = processes > 1 || other_bytes > 0;
+                bool doubtful = processes > 1 || bytes - other_bytes <= limit_bytes;
                 for (int i = 0; i < LOOKS_MAX && doubtful && bytes > limit_bytes; i++)
-                        bytes = shares(watchdog->processes, init, other_bytes, limit_bytes, &doubtful);
+                        bytes = tables + shares(watchdog->processes, init, other_bytes,
+                                                limit_bytes > tables ? limit_bytes - tables : 0, &doubtful);
                 if (bytes > watchdog->peak_bytes)
                         watchdog->peak_bytes = bytes;
         }

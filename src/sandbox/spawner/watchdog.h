@@ -3,9 +3,10 @@
 // Theory of operation. The sandbox's own /proc lists its processes and nothing else, so it is the list to
 // walk. Resident sizes are added up first, which is cheap; as pages shared by several processes count several
 // times there, a sum over the limit is checked against their proportional shares (smaps_rollup) before
-// anybody is killed, with processes that are one in memory (vfork) and mapped files of the tmpfs counted once.
-// The tmpfs of the sandbox count too. What belongs to no process is out of sight, so the
-// filter then refuses what could hold it (memfd, System V segments).
+// anybody is killed, with processes that are one in memory (vfork) and mapped files of the tmpfs counted
+// once. The tmpfs of the sandbox count too, and page tables, which a program can fill without having a page.
+// What belongs to no process is out of sight, so the filter then refuses what could hold it (memfd, System V
+// segments).
 #pragma once
 
 #include <dirent.h>
@@ -18,7 +19,9 @@ struct sr_watchdog {
         uint64_t peak_bytes; // the most that was seen
         uint64_t cpu_us;     // used by the processes that were alive when last looked at, 0: not known
         unsigned most;       // processes and threads at once, at most
-        uint64_t next_ns;    // when to look again (CLOCK_MONOTONIC)
+        unsigned looks;
+        uint64_t table_bytes; // held by page tables when last looked at
+        uint64_t next_ns;     // when to look again (CLOCK_MONOTONIC)
 };
 
 // Looks at the sandbox whose init is `init`; other_bytes is what its tmpfs hold. true when it has more than
