@@ -124,7 +124,7 @@ void sr_plan_build(const struct sr_plan_input *input, struct sr_plan *ret)
         INIT(.kind = SR_STEP_LOOPBACK);
         // As many connections as the watchdog does not count must not hold much either: TCP lets its buffers
         // grow to some MiB each (Documentation/networking/ip-sysctl.rst: least, first and largest size).
-        for (size_t i = 0; input->watched && i < sizeof(tcp_buffers) / sizeof(*tcp_buffers); i++)
+        for (size_t i = 0; input->sockets_apart && i < sizeof(tcp_buffers) / sizeof(*tcp_buffers); i++)
                 INIT(.kind = SR_STEP_TCP_BUFFERS, .path = tcp_buffers[i], .options = "4096 65536 131072",
                      .fd = SR_PLAN_FD_SETTINGS);
         plan_program(plan, input);

@@ -57,6 +57,7 @@ struct sr_plan_input {
         const struct sr_wire_stage *stage; // checked already
         uint32_t parent_id;                // the program's id in the spawner's user namespace
         bool watched;                      // the watchdog holds its memory
+        bool sockets_apart;                // what waits in sockets is not part of what holds its memory
         bool pids_by_cgroup;               // a cgroup counts processes, and tells when one fails
 };
 

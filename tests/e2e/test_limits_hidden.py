@@ -7,8 +7,6 @@ import pytest
 from identity import expected_limits
 from test_limits import LONG, MIB, assert_out_of_memory, run
 
-pytestmark = pytest.mark.vm
-
 
 @pytest.fixture
 def limits(identity):

@@ -278,6 +278,28 @@ static bool ran_out(int directory, unsigned version)
         return most + CHARGE_PAGES * (uint64_t)sysconf(_SC_PAGESIZE) >= limit;
 }
 
+bool sr_leaf_is_over(const struct sr_leaf_host *host, const struct sr_leaf *leaf, uint64_t limit_bytes)
+{
+        for (unsigned i = 0; i < host->count && leaf->made; i++) {
+                uint64_t used = 0, sockets = 0;
+                char text[FILE_MAX];
+
+                if (host->hierarchies[i].version != 1 || !holds(&host->hierarchies[i], SR_CONTROLLER_MEMORY))
+                        continue;
+                (void)read_number(leaf->directory[i], "memory.kmem.tcp.usage_in_bytes", &sockets);
+                (void)read_number(leaf->directory[i], "memory.usage_in_bytes", &used);
+                if (sockets == 0 || used + sockets <= limit_bytes)
+                        continue;
+                // Pages of files are given up when there is need; those of tmpfs, which count as such, are
+                // not.
+                read_text(leaf->directory[i], "memory.stat", text);
+                uint64_t cache = keyed_number(text, "cache"), shared = keyed_number(text, "shmem");
+                uint64_t spare = cache > shared ? cache - shared : 0;
+                return used + sockets > limit_bytes + spare;
+        }
+        return false;
+}
+
 bool sr_leaf_ran_out(const struct sr_leaf_host *host, const struct sr_leaf *leaf)
 {
         for (unsigned i = 0; i < host->count && leaf->made; i++)

@@ -59,6 +59,9 @@ int sr_leaf_open_tasks(const struct sr_leaf_host *host, const struct sr_leaf *le
                        int ret[SR_WIRE_HIERARCHIES_MAX], unsigned *ret_count);
 // Whether it was the limit of the leaf that memory ran out at: what its oom_event is to be asked for.
 bool sr_leaf_ran_out(const struct sr_leaf_host *host, const struct sr_leaf *leaf);
+// Version 1 counts what waits in the sockets of TCP and UDP apart, and lets it pass its own limit a little
+// with every socket. true when that and the rest are together over limit_bytes.
+bool sr_leaf_is_over(const struct sr_leaf_host *host, const struct sr_leaf *leaf, uint64_t limit_bytes);
 // What the leaf has counted so far.
 void sr_leaf_read(const struct sr_leaf_host *host, const struct sr_leaf *leaf, struct sr_leaf_usage *ret);
 // Removes the leaf, in which nothing may live any more. *leaf is SR_LEAF_NONE afterwards. What the kernel

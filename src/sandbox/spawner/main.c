@@ -141,8 +141,8 @@ static void rearm(struct loop *loop)
                 if (next == 0 || run->deadline_ns < next)
                         next = run->deadline_ns;
                 // 0: not looked at yet, so now. The timer takes any time of the past, but not 0.
-                if (run->watched && run->watchdog.next_ns < next)
-                        next = run->watchdog.next_ns > 0 ? run->watchdog.next_ns : 1;
+                if (run->look_ns < next)
+                        next = run->look_ns > 0 ? run->look_ns : 1;
         }
         if (next == loop->armed_ns)
                 return;
@@ -165,8 +165,8 @@ static void expire(struct loop *loop)
 
                 if (is_timed(run) && run->deadline_ns <= now)
                         sr_run_kill(run, SR_WIRE_END_TIMEOUT);
-                if (is_timed(run) && run->watched && run->watchdog.next_ns <= now)
-                        sr_run_look(run);
+                if (is_timed(run) && run->look_ns <= now)
+                        sr_run_look(&loop->state, run);
         }
 }
 

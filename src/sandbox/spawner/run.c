@@ -20,7 +20,11 @@
 #include "sandbox/spawner/sockets.h"
 #include "sandbox/spawner/start.h"
 #include "sandbox/spawner/tmpfs.h"
+#include "sandbox/spawner/verdict.h"
 #include "sys/syscalls.h"
+
+// How often a leaf is looked at where the kernel's own limit leaves something out.
+#define LEAF_INTERVAL_NS 20000000u
 
 // The program's id in the spawner's user namespace: one of its own for each slot where a range is mapped, so
 // that programs share no owner with each other, the image or us.
@@ -282,6 +286,7 @@ static struct sr_wire_failure launch_stage(const struct sr_spawner_state *state,
                 .stage = stage,
                 .parent_id = is_job ? 0 : program_id(state, run),
                 .watched = run->watched,
+                .sockets_apart = run->look_ns != UINT64_MAX,
                 .pids_by_cgroup = sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_PIDS) != SR_ENFORCER_NONE,
         };
 
@@ -329,6 +334,14 @@ static void send_outcome(struct sr_spawner_run *run, struct sr_wire_outcome *out
         (void)sr_message_send(run->socket, outcome, sizeof(*outcome), NULL, 0);
 }
 
+// Whether the kernel does not hold the limit of memory all by itself.
+static bool needs_looking(const struct sr_spawner_state *state, const struct sr_spawner_run *run,
+                          uint64_t memory_bytes)
+{
+        return run->watched || (memory_bytes > 0 && sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_MEMORY) ==
+                                                            SR_ENFORCER_CGROUP1);
+}
+
 void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
                    const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count)
 {
@@ -340,6 +353,7 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
                 run->end = SR_WIRE_END_EXITED;
                 run->watched = request->memory_bytes > 0 &&
                                sr_leaf_enforcer(&state->leaves, SR_CONTROLLER_MEMORY) == SR_ENFORCER_NONE;
+                run->look_ns = needs_looking(state, run, request->memory_bytes) ? 0 : UINT64_MAX;
                 failure = launch_stage(state, run, request, descriptors);
                 if (failure.step != SR_STEP_NONE)
                         free_own(state, run);
@@ -351,7 +365,7 @@ void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *
         }
 }
 
-static struct sr_tmpfs_usage scratch_usage(const struct sr_spawner_run *run)
+struct sr_tmpfs_usage sr_run_scratch_usage(const struct sr_spawner_run *run)
 {
         char path[32];
 
@@ -362,13 +376,30 @@ static struct sr_tmpfs_usage scratch_usage(const struct sr_spawner_run *run)
         return sr_tmpfs_usage(fd);
 }
 
-void sr_run_look(struct sr_spawner_run *run)
+// Looks at processes and tmpfs; true when they are over the limit.
+static bool watch(struct sr_spawner_run *run)
 {
         uint64_t tmpfs = sr_tmpfs_usage(run->own.tmp).bytes + sr_tmpfs_usage(run->own.shm).bytes +
-                         scratch_usage(run).bytes;
+                         sr_run_scratch_usage(run).bytes;
         uint64_t limit = run->own.limits.leaf.memory_bytes, sockets = sr_sockets_bytes(run->init);
 
-        if (sr_watchdog_look(&run->watchdog, run->init, tmpfs, limit > sockets ? limit - sockets : 0))
+        bool over = sr_watchdog_look(&run->watchdog, run->init, tmpfs, limit > sockets ? limit - sockets : 0);
+
+        run->look_ns = run->watchdog.next_ns;
+        return over;
+}
+
+void sr_run_look(const struct sr_spawner_state *state, struct sr_spawner_run *run)
+{
+        bool over;
+
+        if (run->watched) {
+                over = watch(run);
+        } else {
+                over = sr_leaf_is_over(&state->leaves, &run->own.leaf, run->own.limits.leaf.memory_bytes);
+                run->look_ns = sr_clock_monotonic_ns() + LEAF_INTERVAL_NS;
+        }
+        if (over)
                 sr_run_kill(run, SR_WIRE_END_MEMORY);
 }
 
@@ -398,105 +429,6 @@ void sr_run_kill(struct sr_spawner_run *run, enum sr_wire_end reason)
         (void)kill(run->init, SIGKILL);
 }
 
-// Reads what init reported. Whatever is in the pipe that is no whole, known record is passed over: the
-// verdict is then that init died without one. killed_outside: the host was out of memory, not the program.
-static void read_reports(const struct sr_spawner_run *run, uint64_t now_ns, bool killed_outside,
-                         struct sr_wire_outcome *outcome)
-{
-        struct sr_report record;
-        uint64_t started_ns = 0, ended_ns = now_ns;
-        bool ended = false;
-
-        while (read(run->report, &record, sizeof(record)) == sizeof(record)) {
-                if (record.kind == SR_REPORT_STARTED && started_ns == 0) {
-                        started_ns = record.time_ns;
-                } else if (record.kind == SR_REPORT_FAILED && outcome->failure.step == SR_STEP_NONE) {
-                        outcome->failure = (struct sr_wire_failure){record.step, record.errnum};
-                } else if (record.kind == SR_REPORT_ENDED && !ended) {
-                        ended = true;
-                        ended_ns = record.time_ns;
-                        outcome->wait_status = record.wait_status;
-                }
-        }
-        if (started_ns != 0) {
-                outcome->launch_ns = started_ns > run->requested_ns ? started_ns - run->requested_ns : 0;
-                outcome->wall_ns = ended_ns > started_ns ? ended_ns - started_ns : 0;
-        }
-        // An end that init reported is the truth even when the deadline came just after; but a program that
-        // was killed while memory ran out was killed for that.
-        bool killed =
-                !ended || (WIFSIGNALED(outcome->wait_status) && WTERMSIG(outcome->wait_status) == SIGKILL);
-
-        if (outcome->failure.step != SR_STEP_NONE)
-                outcome->end = SR_WIRE_END_FAILED;
-        else if (killed && outcome->hits & SR_HIT_MEMORY)
-                outcome->end = SR_WIRE_END_MEMORY;
-        else if (ended && killed && killed_outside)
-                outcome->end = SR_WIRE_END_DIED;
-        else if (ended)
-                outcome->end = SR_WIRE_END_EXITED;
-        else if (run->end != SR_WIRE_END_EXITED)
-                outcome->end = run->end;
-        else
-                outcome->end = SR_WIRE_END_DIED;
-}
-
-static uint64_t microseconds(struct timeval time)
-{
-        return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
-}
-
-// Reaps init when it is dead. What the kernel says of init's own usage covers what it reaped itself: the
-// program and all it had waited for; not what was killed along with init. So it serves where there is no
-// cgroup, and there the watchdog's last look counts too.
-static bool reap(struct sr_spawner_run *run, struct sr_wire_outcome *outcome)
-{
-        struct rusage usage = {0};
-        int status;
-
-        if (wait4(run->init, &status, WNOHANG, &usage) == 0)
-                return false;
-        outcome->cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
-        outcome->peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
-        outcome->has_usage = WIFEXITED(status);
-        return true;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
-// What the stage used and which limits it ran into. true when something of it was killed for want of memory
-// that is not its own.
-static bool read_usage(const struct sr_spawner_state *state, const struct sr_spawner_run *run,
-                       struct sr_wire_outcome *outcome)
-{
-        struct sr_leaf_usage usage;
-
-        sr_leaf_read(&state->leaves, &run->own.leaf, &usage);
-        outcome->hits = usage.hits;
-        if (usage.has_cpu)
-                outcome->cpu_us = usage.cpu_us;
-        else
-                outcome->cpu_us = larger(outcome->cpu_us, run->watchdog.cpu_us);
-        if (usage.has_peak)
-                outcome->peak_bytes = usage.peak_bytes;
-        else
-                outcome->peak_bytes = larger(outcome->peak_bytes, run->watchdog.peak_bytes);
-        if ((usage.has_cpu || run->watchdog.cpu_us > 0) && (usage.has_peak || run->watchdog.peak_bytes > 0))
-                outcome->has_usage = 1;
-        if (run->end == SR_WIRE_END_MEMORY)
-                outcome->hits |= SR_HIT_MEMORY;
-        if (run->watchdog.most >= run->own.limits.leaf.processes && run->watched)
-                outcome->hits |= SR_HIT_PIDS;
-        if (sr_tmpfs_usage(run->own.tmp).full || sr_tmpfs_usage(run->own.shm).full)
-                outcome->hits |= SR_HIT_TMP;
-        if (scratch_usage(run).full)
-                outcome->hits |= SR_HIT_SCRATCH;
-        return usage.killed_outside;
-}
-
 // Closing alone does not end an epoll's interest while an init that was cloned meanwhile still has a copy
 // (man 7 epoll, Q6): the events would come in for whoever has the slot next.
 static int forget(const struct sr_spawner_state *state, int fd)
@@ -519,14 +451,10 @@ static void free_scratch(struct sr_spawner_run *run)
 
 void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *run)
 {
-        struct sr_wire_outcome outcome = {0};
-        uint64_t now_ns = sr_clock_monotonic_ns();
+        struct sr_wire_outcome outcome;
 
-        if (!reap(run, &outcome))
+        if (!sr_verdict_reach(state, run, &outcome))
                 return;
-        bool killed_outside = read_usage(state, run, &outcome);
-
-        read_reports(run, now_ns, killed_outside, &outcome);
         run->init = 0;
         run->pidfd = forget(state, run->pidfd);
         run->report = sr_fd_close(run->report);

@@ -9,6 +9,7 @@
 
 #include "sandbox/protocol.h"
 #include "sandbox/spawner/own.h"
+#include "sandbox/spawner/tmpfs.h"
 #include "sandbox/spawner/watchdog.h"
 
 // What all runs share.
@@ -30,6 +31,7 @@ struct sr_spawner_run {
         int report;         // read end of init's pipe
         struct sr_own own;  // of the stage that runs, or made ahead for the next
         bool watched;       // no cgroup holds its memory: the watchdog does
+        uint64_t look_ns;   // when to look at what it holds (CLOCK_MONOTONIC); UINT64_MAX: never
         struct sr_watchdog watchdog;
         uint64_t requested_ns;
         uint64_t deadline_ns;
@@ -42,9 +44,8 @@ void sr_run_make_scratch(struct sr_spawner_run *run, const struct sr_wire_scratc
 // be started the outcome is sent at once and run->init stays 0.
 void sr_run_launch(const struct sr_spawner_state *state, struct sr_spawner_run *run,
                    const struct sr_wire_stage *request, size_t size, const int *descriptors, size_t count);
-// The watchdog's turn, when run->watched: looks at what the sandbox holds and kills one that is over its
-// limit.
-void sr_run_look(struct sr_spawner_run *run);
+// It is time to look, by run->look_ns, at what the sandbox holds: kills one that is over its limit.
+void sr_run_look(const struct sr_spawner_state *state, struct sr_spawner_run *run);
 // The kernel says that the leaf of the run, or what it lies in, is out of memory. Only the first ends the
 // run.
 void sr_run_out_of_memory(const struct sr_spawner_state *state, struct sr_spawner_run *run);
@@ -55,5 +56,7 @@ void sr_run_finish(const struct sr_spawner_state *state, struct sr_spawner_run *
 // The server has closed its end: kills, and frees the slot at once or, when something runs, in the
 // sr_run_finish() that follows. Never waits.
 void sr_run_release(const struct sr_spawner_state *state, struct sr_spawner_run *run);
+// How full its /scratch is; empty when it has none.
+struct sr_tmpfs_usage sr_run_scratch_usage(const struct sr_spawner_run *run);
 // Whether a new run may have the slot.
 bool sr_run_is_free(const struct sr_spawner_run *run);
