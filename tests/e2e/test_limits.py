@@ -482,10 +482,11 @@ os.wait()
 
 def test_full_sockets_count(as_each):
     """A cgroup accounts what waits in sockets; the watchdog counts those beyond a few as full."""
-    result = as_each.snippet("python", SOCKET_HOG, 20)
+    result = as_each.snippet("python", SOCKET_HOG, LONG)
     assert (result["status"], result["reason"], result["exit_code"]) == ("error", "memory_limit", 137), result
 
 
 def test_a_few_sockets_do_not_count(as_each):
-    result = as_each.snippet("python", "import socket\nheld = [socket.socketpair() for _ in range(60)]\nprint(len(held))\n")
+    code = "import socket\nheld = [socket.socketpair() for _ in range(60)]\nprint(len(held))\n"
+    result = as_each.snippet("python", code, LONG)
     assert (result["status"], result["stdout"]) == ("success", "60\n"), result
