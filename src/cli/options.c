@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "config/config.h"
 
 static bool has_letter(const struct sr_option *option)
@@ -142,7 +143,9 @@ int sr_option_limit(const char *name, const char *tunable, const char *text, uin
         if (number == 0) {
                 sr_config_range(tunable, &least, &most);
 
-                _cleanup_free_ char *low = sr_config_text(tunable, least);
+                // As the runner says it of what is too little but not nothing.
+                bool size = strcmp(tunable, "run.memory") == 0;
+                _cleanup_free_ char *low = size ? sr_size_exact(least) : sr_config_text(tunable, least);
 
                 return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE, "%s must be at least %s, not %s",
                                     name, low, text);

@@ -143,6 +143,28 @@ static int set_item(struct config_loader *loader, const struct file *file, const
         return 0;
 }
 
+// Whether tunables begin with it and a dot.
+static bool is_group(const char *name)
+{
+        size_t length = strlen(name);
+
+        for (size_t i = 0; i < config_tunable_count; i++)
+                if (strncmp(config_tunables[i].name, name, length) == 0 &&
+                    config_tunables[i].name[length] == '.')
+                        return true;
+        return false;
+}
+
+static int set_entry(struct config_loader *loader, const struct file *file, const cJSON *entry,
+                     struct sr_error **error)
+{
+        if (is_group(entry->string))
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
+                                    "%s: \"%s\" must hold a JSON object, as in {\"run\": {\"timeout\": 10}}",
+                                    file->source + strlen("file "), entry->string);
+        return set_item(loader, file, entry->string, entry, error);
+}
+
 static int set_document(struct config_loader *loader, const struct file *file, const cJSON *document,
                         struct sr_error **error)
 {
@@ -155,8 +177,7 @@ static int set_document(struct config_loader *loader, const struct file *file, c
         cJSON_ArrayForEach(entry, document)
         {
                 if (!cJSON_IsObject(entry)) {
-                        int r = note_problem(loader, set_item(loader, file, entry->string, entry, error),
-                                             error);
+                        int r = note_problem(loader, set_entry(loader, file, entry, error), error);
 
                         if (r < 0)
                                 return r;
@@ -281,11 +302,11 @@ static int set_flags(struct config_loader *loader, struct sr_error **error)
                 int r;
 
                 if (tunable == NULL)
-                        return unknown_name("flag", name, error);
+                        return unknown_name("--set", name, error);
                 r = config_set(loader->config, tunable, equals + 1, config_home(loader), config_cwd(loader),
                                error);
                 if (r < 0)
-                        return sr_error_prefix(error, r, "flag: %s", name);
+                        return sr_error_prefix(error, r, "--set %s", name);
                 config_note_source(loader, tunable, "flag");
         }
         return 0;
@@ -311,7 +332,9 @@ static int need_path(const char *path, const char *name, const char *xdg, struct
 
 static const char *where_from(const struct sr_config *config, const char *name)
 {
-        return config->sources[config_index(config_find(name))].source;
+        const char *source = config->sources[config_index(config_find(name))].source;
+
+        return strcmp(source, "flag") == 0 ? "--set" : source;
 }
 
 // What a run may ask for, and what it gets when it does not ask.

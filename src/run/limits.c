@@ -76,7 +76,9 @@ static void overlay(struct sr_config_stage *stage, const struct sr_config_stage 
 
 static int check_request(const struct choice *choice, uint64_t number, uint64_t most, struct sr_error **error)
 {
-        _cleanup_free_ char *asked = shown(choice, number), *bound = NULL;
+        // As sr_config_parse has a number that needs more than 64 bits.
+        bool beyond = number == UINT64_MAX;
+        _cleanup_free_ char *asked = beyond ? sr_strdup("too large") : shown(choice, number), *bound = NULL;
         uint64_t least, unused;
 
         sr_config_range(choice->tunable, &least, &unused);

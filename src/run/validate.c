@@ -58,9 +58,11 @@ int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request 
                                     "The code is %zu bytes long; at most %llu bytes are accepted.",
                                     request->code_length, (unsigned long long)config->max_code_bytes);
         if (timeout < 1 || timeout > config->max_timeout_s)
-                return sr_error_set(error, SR_ERROR_BAD_REQUEST, ERANGE,
-                                    "timeout_seconds is %lld; it must be from 1 to %u.", (long long)timeout,
-                                    config->max_timeout_s);
+                return sr_error_set(
+                        error, SR_ERROR_BAD_REQUEST, ERANGE,
+                        "The time limit asked for (--timeout, timeout_seconds) is %lld s; it must "
+                        "be from 1 to %u (run.max_timeout).",
+                        (long long)timeout, config->max_timeout_s);
         plan->language = language;
         return sr_run_limits(config, language, request, &plan->compile_limits, &plan->run_limits, error);
 }

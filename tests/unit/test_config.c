@@ -387,6 +387,8 @@ static void test_refused_values(void **state)
                 {"sandbox.root_id_base=65535", "65536 to 4294901758"},
                 {"sandbox.root_id_base=4294901759", "65536 to 4294901758"},
                 {"run.max_timeout", "NAME=VALUE"},
+                {"run.nope=1", "--set: there is no setting"},
+                {"run.pids=none", "--set run.pids: "},
                 {"run.timeout=31", "run.max_timeout"},
                 {"output.keep=64M", NULL},
         };
@@ -426,7 +428,7 @@ static void test_timeout_and_ceiling(void **state)
         assert_int_equal(c->default_timeout_s, 5);
         assert_int_equal(c->run.timeout_us, 5000000);
         f->flags[1] = (char[]){"run.timeout=6"};
-        expect_words(f, "run.timeout", "6s", "run.max_timeout", "5s", "flag");
+        expect_words(f, "run.timeout (6s, from --set)", "run.max_timeout (5s, from --set)");
 }
 
 static void test_limits_and_ceilings(void **state)
@@ -544,6 +546,7 @@ static void test_file_refusals(void **state)
         static const struct {
                 const char *text, *word;
         } cases[] = {
+                {"{\"run\": 5}", "\"run\" must hold a JSON object"},
                 {"{\"run\": {\"timout\": 10}}", "run.timeout"},
                 {"{\"rnu\": {\"timeout\": 10}}", "run.timeout"},
                 {"{\"run\": {\"timeout\": true}}", "run.timeout: the value must be a number or a string"},

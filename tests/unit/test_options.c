@@ -145,7 +145,7 @@ static void test_limits_are_those_of_the_tunables(void **state)
                 {"run.memory", "256m", 256 << 20, NULL},
                 {"run.memory", "1g", 1 << 30, NULL},
                 {"run.memory", "1", 1, NULL}, // the runner refuses it
-                {"run.memory", "0", 0, "--x must be at least 8M, not 0"},
+                {"run.memory", "0", 0, "--x must be at least 8 MiB, not 0"},
                 {"run.memory", "", 0, "--x: \"\" is not a size"},
                 {"run.cpus", "0.5", 500, NULL},
                 {"run.cpus", "0.00", 0, "--x must be at least 0.01, not 0.00"},
