@@ -13,10 +13,10 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
-#include "base/size.h"
 #include "cli/cli.h"
 #include "cli/control.h"
 #include "cli/interrupt.h"
+#include "cli/run_explain.h"
 #include "language/language.h"
 #include "run/run.h"
 
@@ -254,48 +254,12 @@ static bool ended_compiling(const struct sr_run_result *result)
 }
 
 // What a compiler says does not come through the callback. Some say it on their standard output; none of it
-// is output of the program.
+// is output of the program. Our own verdict is left to sr_run_explain().
 static void pass_diagnostics(const struct sr_run_result *result, struct passage *passage)
 {
         pass_output(passage, 2, result->out, result->out_length);
-        pass_output(passage, 2, result->err, result->err_length);
-}
-
-// What a person should know about the end of the run and cannot see from the output, and what to turn for a
-// longer one. Whoever ends a run by hand knows why.
-static void explain(const struct sr_run_result *result, const struct sr_config *config)
-{
-        const struct sr_config_stage *given =
-                result->stage_count > 0 ? &result->stages[result->stage_count - 1].given : &config->run;
-        unsigned long long seconds = given->timeout_us / 1000000u;
-        _cleanup_free_ char *size = NULL, *most = NULL;
-
-        switch (result->reason) {
-        case SR_REASON_TIMEOUT:
-                sr_cli_say(
-                        "the program was ended: it took longer than %llu second%s (-t gives it more, up to "
-                        "the %u of run.max_timeout)",
-                        seconds, seconds == 1 ? "" : "s", config->max_timeout_s);
-                break;
-        case SR_REASON_SIGNAL:
-                sr_cli_say("the program was ended by signal %d (%s)", result->signal,
-                           strsignal(result->signal));
-                break;
-        case SR_REASON_MEMORY_LIMIT:
-                size = sr_size_exact(given->memory_bytes);
-                most = sr_size_exact(config->max_memory_bytes);
-                sr_cli_say(
-                        "the program was ended: it reached its memory limit of %s (--memory gives it more, "
-                        "up to the %s of run.max_memory)",
-                        size, most);
-                break;
-        case SR_REASON_OUTPUT_LIMIT:
-                size = sr_size_exact(config->output_kill_bytes);
-                sr_cli_say("the program was ended: it wrote more than %s (output.kill)", size);
-                break;
-        default:
-                break;
-        }
+        pass_output(passage, 2, result->err + result->verdict_length,
+                    result->err_length - result->verdict_length);
 }
 
 static int exit_status(struct sr_cli *cli, const struct sr_run_result *result, struct passage *passage)
@@ -329,8 +293,10 @@ static int print_json(struct sr_cli *cli, const struct sr_run_result *result)
         return status;
 }
 
+// language may be NULL where the result is a refusal.
 static int report(struct sr_cli *cli, const struct run_arguments *a, const struct sr_config *config,
-                  const struct sr_run_result *result, struct passage *passage)
+                  const struct sr_language *language, const struct sr_run_result *result,
+                  struct passage *passage)
 {
         if (result->history_problem != NULL)
                 sr_cli_say("warning: %s", result->history_problem);
@@ -338,12 +304,14 @@ static int report(struct sr_cli *cli, const struct run_arguments *a, const struc
                 return print_json(cli, result);
         if (!result->accepted || result->reason == SR_REASON_INTERNAL)
                 return sr_cli_fail(cli, "%s", result->problem); // what err begins with has passed through
-        if (was_stopped(result, passage))
+        if (was_stopped(result, passage)) {
                 sr_cli_say("the program was ended with `sandbox-runner stop`");
-        else if (ended_compiling(result))
+                return exit_status(cli, result, passage);
+        }
+        if (ended_compiling(result))
                 pass_diagnostics(result, passage);
-        else if (passage->error == 0)
-                explain(result, config);
+        if (passage->error == 0)
+                sr_run_explain(result, config, language);
         return exit_status(cli, result, passage);
 }
 
@@ -407,7 +375,8 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
         request.late = &passage->control.late;
         result = sr_runner_execute(runner, &request, passage->cancel);
         sr_late_control_end(&passage->control);
-        return report(cli, a, config, result, passage);
+        return report(cli, a, config, sr_language_find(sr_runner_languages(runner), request.language), result,
+                      passage);
 }
 
 static int run_main(struct sr_cli *cli, char *const *arguments)

@@ -66,6 +66,7 @@ struct sr_run_stage {
         double cpu_ms;                // of all its processes
         int64_t peak_memory_bytes;    // of all of them and its tmpfs together
         struct sr_config_stage given; // the limits it had
+        unsigned hits;                // enum sr_limit_hit
         bool has_exit_code;
         int exit_code;
 };
@@ -79,7 +80,8 @@ struct sr_run_result {
         size_t out_length;
         char *err;
         size_t err_length;
-        char *problem; // refused or internal: our sentence alone, which err ends with; else NULL
+        size_t verdict_length; // bytes that err begins with: our line on why the compile stage was ended
+        char *problem;         // refused or internal: our sentence alone, which err ends with; else NULL
         double duration_ms;
         char *language;
         // Our own.

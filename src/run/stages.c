@@ -57,6 +57,7 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
                 .launch_ms = (double)outcome->launch_ns / 1e6,
                 .wall_ms = (double)outcome->wall_ns / 1e6,
                 .given = *given,
+                .hits = outcome->hits,
                 .has_exit_code = result->has_exit_code,
                 .exit_code = result->exit_code,
         };
@@ -69,9 +70,9 @@ static void add_stage(struct sr_run_result *result, const char *name, const stru
         result->cpu_ms += stage->cpu_ms;
         if (stage->peak_memory_bytes > result->peak_memory_bytes)
                 result->peak_memory_bytes = stage->peak_memory_bytes;
-        result->hits |= outcome->hits;
         if (outcome->end == SR_SANDBOX_MEMORY)
-                result->hits |= SR_HIT_MEMORY;
+                stage->hits |= SR_HIT_MEMORY;
+        result->hits |= stage->hits;
         result->has_limits = true;
         result->limits = outcome->limits;
 }
@@ -150,7 +151,7 @@ static void judge(const struct sr_capture *capture, struct sr_run_result *result
         }
 }
 
-static void prepend_stderr(struct sr_run_result *result, const char *line)
+static void prepend_verdict(struct sr_run_result *result, const char *line)
 {
         struct sr_buf text = {0};
         size_t length;
@@ -159,6 +160,7 @@ static void prepend_stderr(struct sr_run_result *result, const char *line)
         sr_buf_append(&text, result->err, result->err_length);
         char *joined = sr_buf_steal(&text, &length);
         set_text(&result->err, &result->err_length, joined, length);
+        result->verdict_length = strlen(line);
 }
 
 static void keep_compiler_output(const struct sr_capture *capture, struct sr_run_result *result)
@@ -180,8 +182,8 @@ static void explain_compile_end(const struct sr_run_plan *plan, const struct sr_
 
         switch (result->reason) {
         case SR_REASON_TIMEOUT:
-                line = sr_asprintf("The compile stage timed out after %g seconds (%s).\n",
-                                   (double)given->timeout_us / 1e6,
+                line = sr_asprintf("The compile stage timed out after %g second%s (%s).\n",
+                                   (double)given->timeout_us / 1e6, given->timeout_us == 1000000u ? "" : "s",
                                    own->timeout_us != 0 ? "limits of its language" : "compile.timeout");
                 break;
         case SR_REASON_MEMORY_LIMIT:
@@ -197,7 +199,7 @@ static void explain_compile_end(const struct sr_run_plan *plan, const struct sr_
         default:
                 return;
         }
-        prepend_stderr(result, line);
+        prepend_verdict(result, line);
 }
 
 // true when the program may run now.

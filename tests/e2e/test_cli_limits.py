@@ -57,7 +57,8 @@ def test_the_bounds_themselves_are_not_refused(runner, option, value):
 
 @pytest.mark.parametrize("option, words", [
     (["--memory", "4097m"], ["4097 MiB", "4 GiB", "run.max_memory"]),
-    (["--memory", "99999999999999999999t"], ["run.max_memory"]),
+    (["--memory", "99999999999999999999t"], ["is too large", "4 GiB", "run.max_memory"]),
+    (["--timeout", "31"], ["--timeout", "timeout_seconds", "31 s", "from 1 to 30", "run.max_timeout"]),
     (["--memory", "1k"], ["1 KiB", "8 MiB"]),
     (["--cpus", "4.001"], ["4.001", "at most 4", "run.max_cpus"]),
     (["--cpus", "99999999999"], ["run.max_cpus"]),
@@ -79,7 +80,7 @@ def test_more_or_less_than_may_be_is_refused_in_a_sentence(runner, option, words
 
 
 @pytest.mark.parametrize("option, words", [
-    (["--memory", "0"], "--memory must be at least 8M, not 0"),
+    (["--memory", "0"], "--memory must be at least 8 MiB, not 0"),
     (["--memory", "much"], "--memory: \"much\" is not a size"),
     (["--memory", "64MB"], "--memory: \"64MB\" is not a size"),
     (["--cpus", "0"], "--cpus must be at least 0.01, not 0"),
@@ -96,7 +97,7 @@ def test_what_is_no_limit_is_a_wrong_command_line(runner, option, words):
 def test_settings_above_their_ceiling_are_said(runner):
     done = runner.run("run", "-l", "python", "-c", "1", "--set", "run.memory=5G")
     assert done.code == 125
-    one_sentence(done, "run.memory (5G, from flag)", "run.max_memory (4G, from default)", "raise the second")
+    one_sentence(done, "run.memory (5G, from --set)", "run.max_memory (4G, from default)", "raise the second")
 
 
 # What a language brings along
@@ -165,7 +166,10 @@ def test_a_compiler_without_memory_is_no_compile_error(as_each):
         "The compile stage ran out of memory: it may have 24 MiB (compile.memory).", result
     assert [stage["name"] for stage in result["stages"]] == ["compile"] and "memory" in result["limits_hit"]
     done = as_each.run("run", "-l", "cpp", "-c", code, "--set", "compile.memory=24M")
-    assert done.code == 137 and done.out == "" and "ran out of memory" in done.err, repr(done)
+    assert done.code == 137, repr(done)
+    assert done.err.splitlines()[-1] == "sandbox-runner: the compile stage ran out of memory: it may have 24 MiB " \
+        "(--set compile.memory=48M gives it more)", repr(done)
+    assert done.err.count("The compile stage") == 0 and done.out == "", repr(done)
 
 
 def test_whose_limit_a_compiler_met(runner):
@@ -177,6 +181,14 @@ def test_whose_limit_a_compiler_met(runner):
     result = runner.snippet("cpp", code, options=options)
     assert (result["status"], result["reason"], result["exit_code"]) == ("timeout", "timeout", None), result
     assert result["stderr"].startswith("The compile stage timed out after 0.1 seconds (limits of its language).\n")
+    done = runner.run("run", *options, "-l", "cpp", "-c", code)
+    assert done.code == 124
+    one_sentence(done, "the compile stage timed out after 0.1 seconds", "cpp.json gives it that")
+    result = runner.snippet("cpp", code, options=["--set", "compile.timeout=1", "--set", "compile.cpus=0.1"])
+    assert result["stderr"].startswith("The compile stage timed out after 1 second (compile.timeout).\n"), result
+    done = runner.run("run", "-l", "cpp", "-c", code, "--set", "compile.timeout=100ms")
+    assert done.code == 124
+    one_sentence(done, "timed out after 0.1 seconds", "--set compile.timeout=200ms gives it more")
 
 
 def test_a_compiler_that_says_too_much(runner):
@@ -211,6 +223,29 @@ def test_a_full_tmp_says_so_before_the_size_of_a_file_does(as_each):
     assert result["stdout"] == "ENOSPC 64\n" and result["limits_hit"] == ["tmp"], result
     result = as_each.snippet("python", code, options=["--set", "run.file_size=3M"])
     assert result["stdout"] == "EFBIG 3\n" and result["limits_hit"] == [], result
+
+
+def test_a_limit_that_ended_nothing_is_said_too(as_each):
+    code = ("import threading, time\ntry:\n    for _ in range(9):\n"
+            "        threading.Thread(target=time.sleep, args=(0.5,)).start()\n"
+            "except RuntimeError:\n    print('no more')\n")
+    done = as_each.run("run", "-l", "python", "--pids", "5", "-c", code)
+    assert done.code == 0, repr(done)
+    one_sentence(done, "the program reached its limit of 5 processes and threads", "--pids", out="no more\n")
+    code = ("try:\n    with open('/tmp/f', 'wb', buffering=0) as f:\n        while True:\n"
+            "            f.write(b'x' * 65536)\nexcept OSError:\n    print('full')\n")
+    done = as_each.run("run", "-l", "python", "--set", "run.tmp=2M", "-c", code)
+    assert done.code == 0, repr(done)
+    one_sentence(done, "/tmp", "was full (2 MiB", "run.tmp", out="full\n")
+    options = catalogue(as_each, python={"limits": {"run": {"scratch": "3M"}}})
+    done = as_each.run("run", *options, "-l", "python", "-c", code.replace("/tmp", "/scratch"))
+    assert done.code == 0, repr(done)
+    one_sentence(done, "/scratch was full (3 MiB", "python.json", out="full\n")
+
+
+def test_output_that_a_result_would_cut_is_no_limit_on_a_terminal(runner):
+    done = runner.run("run", "-l", "python", "-c", "print('x' * 300000)")
+    assert (done.code, len(done.out), done.err) == (0, 300001, ""), repr(done)
 
 
 # Strict limits
