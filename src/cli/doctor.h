@@ -64,6 +64,8 @@ __attribute__((format(printf, 2, 3))) void doctor_fix(struct doctor_finding *f, 
 const char *doctor_sudo(const struct doctor *d);
 // Adds the command that sets a sysctl now and at every boot.
 void doctor_fix_sysctl(const struct doctor *d, struct doctor_finding *f, const char *name, const char *value);
+// Adds the command that gives this uid a name; `before` is what must come before it, or "".
+void doctor_fix_name(const struct doctor *d, struct doctor_finding *f, const char *before);
 // Adds the command that gives the systemd service this runs in a setting, "Delegate=yes".
 void doctor_fix_unit(const struct doctor *d, struct doctor_finding *f, const char *setting);
 void doctor_finding_clear(struct doctor_finding *f);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "run/run.h"
 #include "sys/id_map.h"
 
 // What is read is short, but for the tables of mounts and of subordinate ids of a large host.
@@ -376,6 +377,8 @@ static void read_ids(const char *root, uint32_t base, struct doctor_facts *facts
         facts->has_newgidmap = find_mapper(root, "newgidmap", facts);
         facts->subuid_count = largest_range(root, "/etc/subuid", facts);
         facts->subgid_count = largest_range(root, "/etc/subgid", facts);
+        if (facts->user != NULL)
+                facts->ids_command = sr_run_ids_command(root, facts->user, base);
         facts->root_ids_mapped = sr_sys_id_map_find(uid_map, base, ROOT_IDS, &outside) == 0 &&
                                  sr_sys_id_map_find(gid_map, base, ROOT_IDS, &outside) == 0;
         facts->root_outside = sr_sys_id_map_find(uid_map, 0, 1, &outside) == 0 ? outside : 0;
@@ -404,6 +407,7 @@ void doctor_facts_clear(struct doctor_facts *facts)
         free(facts->os_version);
         free(facts->programs);
         free(facts->kernel_release);
+        free(facts->ids_command);
         free(facts->cgroup_controllers);
         sr_strv_free(facts->covered);
         *facts = (struct doctor_facts){0};

@@ -72,8 +72,9 @@ struct doctor_facts {
         bool mappers_nosuid;  // one is on a file system where those do not count
         gid_t primary_gid;    // of the user, by the password database; gid when that does not have the user
         uint64_t subuid_count, subgid_count; // of this user's largest range
-        bool root_ids_mapped;                // all that sandboxes started by root use
-        uint32_t root_outside;               // what id 0 is outside this user namespace
+        char *ids_command;     // for root: gives this user ranges that nobody has; NULL without a name or ids
+        bool root_ids_mapped;  // all that sandboxes started by root use
+        uint32_t root_outside; // what id 0 is outside this user namespace
 };
 
 // Reads them below the directory `root` ("" for the host itself). root_id_base is the first of the ids that

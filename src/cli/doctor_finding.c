@@ -48,6 +48,18 @@ void doctor_fix_sysctl(const struct doctor *d, struct doctor_finding *f, const c
                    value, sudo, sudo);
 }
 
+void doctor_fix_name(const struct doctor *d, struct doctor_finding *f, const char *before)
+{
+        const char *sudo = doctor_sudo(d);
+
+        // The group must be there, and newuidmap wants the one that this process has.
+        doctor_fix(f,
+                   "%s{ getent group %u || %sgroupadd --gid %u snippets; } && %suseradd --uid %u --gid %u "
+                   "--no-create-home snippets",
+                   before, (unsigned)d->facts.gid, sudo, (unsigned)d->facts.gid, sudo, (unsigned)d->facts.uid,
+                   (unsigned)d->facts.gid);
+}
+
 void doctor_fix_unit(const struct doctor *d, struct doctor_finding *f, const char *setting)
 {
         const char *sudo = doctor_sudo(d);

@@ -2,15 +2,12 @@
 // have. What is in use comes from a spawner that was really started; why it is not the better one, from the
 // facts. Pure functions of both.
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cli/doctor.h"
-
-// As many ids as a distribution gives a user.
-#define USUAL_RANGE 65536
-#define ADD_RANGES  "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s"
 
 static bool is_cgroup(const char *enforcer)
 {
@@ -95,7 +92,7 @@ static void explain_partial(const struct doctor *d, struct doctor_finding *f, co
 static void explain_user(const struct doctor *d, struct doctor_finding *f, const char *held)
 {
         const struct doctor_facts *facts = &d->facts;
-        const char *sudo = doctor_sudo(d), *user = facts->user != NULL ? facts->user : "USER";
+        const char *sudo = doctor_sudo(d), *user = facts->user;
 
         if (!facts->systemd) {
                 doctor_found(f, DOCTOR_WARNING,
@@ -113,15 +110,22 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
                              "installed",
                              held);
                 doctor_fix(f, "%sapt-get install libsystemd0", sudo);
+        } else if (user == NULL && !facts->user_bus) {
+                doctor_found(f, DOCTOR_WARNING,
+                             "%s: the uid %u has no name in /etc/passwd, so systemd runs nothing for it that "
+                             "could give a cgroup",
+                             held, (unsigned)facts->uid);
+                doctor_fix_name(d, f, "");
         } else if (!facts->user_manager) {
                 // A service may have a cgroup of its own to divide, or ask the systemd of its user.
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: no systemd of the user %s is running that could give a cgroup%s%s", held,
-                             user, facts->unit != NULL ? ", and none is delegated to the service " : "",
+                             user != NULL ? user : "without a name",
+                             facts->unit != NULL ? ", and none is delegated to the service " : "",
                              facts->unit != NULL ? facts->unit : "");
                 if (facts->unit != NULL)
                         doctor_fix_unit(d, f, "Delegate=yes");
-                doctor_fix(f, "%sloginctl enable-linger %s", sudo, user);
+                doctor_fix(f, "%sloginctl enable-linger %s", sudo, user != NULL ? user : "");
                 if (facts->unit == NULL)
                         doctor_fix(f, "run it as a system service with Delegate=yes");
         } else if (!facts->user_bus) {
@@ -219,13 +223,47 @@ static void check_ids_of_root(const struct doctor *d, struct doctor_finding *f)
                       "/etc/subuid and /etc/subgid");
 }
 
+// A command that gives the user ids; what must come before it, or "".
+static void fix_range(const struct doctor *d, struct doctor_finding *f, const char *before)
+{
+        if (d->facts.ids_command != NULL)
+                doctor_fix(f, "%s%s%s", before, doctor_sudo(d), d->facts.ids_command);
+        else
+                doctor_fix(
+                        f,
+                        "%sgive the user %s a line in /etc/subuid and in /etc/subgid (man 5 subuid), of at "
+                        "least %u ids that nobody else has",
+                        before, d->facts.user, sr_run_ids_needed());
+}
+
+// What is wrong with the ranges of the user; NULL when nothing is.
+static char *fault_of_ranges(const struct doctor_facts *facts)
+{
+        uint64_t needed = sr_run_ids_needed();
+        bool uids = facts->subuid_count < needed;
+        const char *file = uids ? "/etc/subuid" : "/etc/subgid";
+        uint64_t count = uids ? facts->subuid_count : facts->subgid_count;
+
+        if (count >= needed)
+                return NULL;
+        if (count == 0)
+                return sr_asprintf("the user %s has no range in %s", facts->user, file);
+        return sr_asprintf("the user %s has a range of %" PRIu64 " ids in %s, and %" PRIu64 " are needed",
+                           facts->user, count, file, needed);
+}
+
 static void explain_single(const struct doctor *d, struct doctor_finding *f)
 {
         static const char *const held = "single: programs run with the id of this user, kept apart by "
                                         "namespaces and the system call filter alone";
         const struct doctor_facts *facts = &d->facts;
-        const char *sudo = doctor_sudo(d), *user = facts->user != NULL ? facts->user : "USER";
+        const char *sudo = doctor_sudo(d);
+        _cleanup_free_ char *ranges = NULL;
 
+        _cleanup_free_ char *install = sr_asprintf("%sapt-get install uidmap && ", sudo);
+
+        if (facts->user != NULL)
+                ranges = fault_of_ranges(facts);
         if (facts->no_new_privs) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: this was started with no_new_privs, under which newuidmap can do nothing",
@@ -239,17 +277,28 @@ static void explain_single(const struct doctor *d, struct doctor_finding *f)
                 else
                         doctor_fix(f, "start it without no_new_privs (setpriv --no-new-privs, systemd's "
                                       "NoNewPrivileges=, a container's allowPrivilegeEscalation: false)");
+        } else if (facts->user == NULL) {
+                doctor_found(
+                        f, DOCTOR_WARNING,
+                        "%s: the uid %u has no name in /etc/passwd, and newuidmap maps ids for users with "
+                        "a name alone",
+                        held, (unsigned)facts->uid);
+                // useradd gives it ranges too, where the files are there.
+                _cleanup_free_ char *before =
+                        sr_asprintf("%s%stouch /etc/subuid /etc/subgid && ",
+                                    facts->has_newuidmap && facts->has_newgidmap ? "" : install, sudo);
+
+                doctor_fix_name(d, f, before);
         } else if (!facts->has_newuidmap || !facts->has_newgidmap) {
                 doctor_found(f, DOCTOR_WARNING, "%s: %s is not installed", held,
                              facts->has_newuidmap ? "newgidmap" : "newuidmap");
-                if (facts->subuid_count == 0 || facts->subgid_count == 0)
-                        doctor_fix(f, "%sapt-get install uidmap && %s" ADD_RANGES, sudo, sudo, user);
+                if (ranges != NULL)
+                        fix_range(d, f, install);
                 else
                         doctor_fix(f, "%sapt-get install uidmap", sudo);
-        } else if (facts->subuid_count == 0 || facts->subgid_count == 0) {
-                doctor_found(f, DOCTOR_WARNING, "%s: the user %s has no range in %s", held, user,
-                             facts->subuid_count == 0 ? "/etc/subuid" : "/etc/subgid");
-                doctor_fix(f, "%s" ADD_RANGES "   # another range where somebody has these", sudo, user);
+        } else if (ranges != NULL) {
+                doctor_found(f, DOCTOR_WARNING, "%s: %s", held, ranges);
+                fix_range(d, f, "");
         } else if (facts->mappers_plain) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: newuidmap or newgidmap has neither the set-id bit nor capabilities", held);
@@ -287,9 +336,6 @@ static void explain_single(const struct doctor *d, struct doctor_finding *f)
         } else {
                 doctor_found(f, DOCTOR_WARNING, "%s: %s", held,
                              d->host.ids_why != NULL ? d->host.ids_why : "newuidmap did not work");
-                if (facts->subuid_count < USUAL_RANGE || facts->subgid_count < USUAL_RANGE)
-                        doctor_fix(f, "%s" ADD_RANGES "   # another range where somebody has these", sudo,
-                                   user);
         }
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "run/runner.h"
+#include "sandbox/idmap.h"
+#include "sandbox/subid.h"
 
 void sr_runner_host(struct sr_runner *runner, struct sr_run_host *ret)
 {
@@ -23,4 +25,14 @@ void sr_run_host_clear(struct sr_run_host *host)
         free(host->limits_why);
         free(host->ids_why);
         *host = (struct sr_run_host){0};
+}
+
+uint32_t sr_run_ids_needed(void)
+{
+        return SR_IDMAP_IDS;
+}
+
+char *sr_run_ids_command(const char *root, const char *name, uint32_t root_id_base)
+{
+        return sr_subid_add_command(root, name, root_id_base);
 }

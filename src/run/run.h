@@ -192,6 +192,11 @@ struct sr_run_host {
 };
 void sr_runner_host(struct sr_runner *runner, struct sr_run_host *ret);
 void sr_run_host_clear(struct sr_run_host *host);
+// How many ids a user's ranges in /etc/subuid and /etc/subgid must have, for own_ids.
+uint32_t sr_run_ids_needed(void);
+// The command that gives the user such ranges, of ids that nobody has by the files below `root` ("" for the
+// host); NULL when none are to be had. The caller frees it.
+char *sr_run_ids_command(const char *root, const char *name, uint32_t root_id_base);
 
 const struct sr_language_catalogue *sr_runner_languages(const struct sr_runner *runner);
 // NULL when history is off or could not be opened (*ret_problem then says why, when there is

@@ -10,15 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
-#include "sandbox/plan.h"
-#include "sandbox/protocol.h"
 #include "sandbox/subid.h"
 #include "sys/id_map.h"
 
 // Ids that root takes, as many as a distribution gives a user.
 #define ROOT_IDS 65536u
-// Ids that the slots can name, from 1 on.
-#define IDS_NEEDED (SR_PLAN_ID + SR_WIRE_RUNS_MAX)
 // /etc/subuid of a machine with many users.
 #define SUBID_FILE_MAX (4 << 20)
 
@@ -78,10 +74,11 @@ static char *user_name(uid_t uid)
 // Ours are from its middle, so that a program shares its id with none of them.
 static uint32_t middle(const struct sr_subid_range *range)
 {
-        return range->first + (range->count - IDS_NEEDED) / 2;
+        return range->first + (range->count - SR_IDMAP_IDS) / 2;
 }
 
-static bool find_range(const char *path, const char *name, uint32_t *ret_first, char **ret_why)
+static bool find_range(const char *path, const char *name, uint32_t root_id_base, uint32_t *ret_first,
+                       char **ret_why)
 {
         _cleanup_buf_ struct sr_buf text = {0};
         struct sr_subid_range range = {0};
@@ -92,18 +89,19 @@ static bool find_range(const char *path, const char *name, uint32_t *ret_first, 
                 return false;
         }
         if (text.data == NULL || !sr_subid_find(text.data, name, geteuid(), &range) ||
-            range.count < IDS_NEEDED) {
-                *ret_why = sr_asprintf(
-                        "%s gives this user no range of at least %u ids; as root: usermod --add-subuids "
-                        "100000-165535 --add-subgids 100000-165535 %s (another range where users have these)",
-                        path, IDS_NEEDED, name != NULL ? name : "USER");
+            range.count < SR_IDMAP_IDS) {
+                _cleanup_free_ char *command = sr_subid_add_command("", name, root_id_base);
+
+                *ret_why =
+                        sr_asprintf("%s gives this user no range of at least %u ids%s%s", path, SR_IDMAP_IDS,
+                                    command != NULL ? "; as root: " : "", command != NULL ? command : "");
                 return false;
         }
         *ret_first = middle(&range);
         return true;
 }
 
-static void choose_for_user(struct sr_idmap *ret)
+static void choose_for_user(uint32_t root_id_base, struct sr_idmap *ret)
 {
         _cleanup_free_ char *newuidmap = sr_subid_find_program("newuidmap");
         _cleanup_free_ char *newgidmap = sr_subid_find_program("newgidmap");
@@ -120,10 +118,16 @@ static void choose_for_user(struct sr_idmap *ret)
         }
         _cleanup_free_ char *name = user_name(geteuid());
 
-        if (find_range("/etc/subuid", name, &ret->first_uid, &ret->why) &&
-            find_range("/etc/subgid", name, &ret->first_gid, &ret->why)) {
+        if (name == NULL) {
+                ret->why = sr_asprintf("the uid %u has no name in /etc/passwd, and newuidmap maps ids for "
+                                       "users with a name alone; start this as one of those",
+                                       (unsigned)geteuid());
+                return;
+        }
+        if (find_range("/etc/subuid", name, root_id_base, &ret->first_uid, &ret->why) &&
+            find_range("/etc/subgid", name, root_id_base, &ret->first_gid, &ret->why)) {
                 ret->range = true;
-                ret->count = IDS_NEEDED;
+                ret->count = SR_IDMAP_IDS;
         }
 }
 
@@ -135,7 +139,7 @@ int sr_idmap_choose(uint32_t root_id_base, struct sr_idmap *ret, struct sr_error
         if (geteuid() == 0)
                 r = choose_for_root(root_id_base, &map, error);
         else
-                choose_for_user(&map);
+                choose_for_user(root_id_base, &map);
         if (r == 0)
                 *ret = map;
         return r;

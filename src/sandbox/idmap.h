@@ -14,6 +14,11 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "sandbox/plan.h"
+#include "sandbox/protocol.h"
+
+// Ids that the slots can name, from 1 on: as many a range must have.
+#define SR_IDMAP_IDS (SR_PLAN_ID + SR_WIRE_RUNS_MAX)
 
 struct sr_idmap {
         bool range;   // programs have ids of their own, from 1 on
@@ -24,8 +29,8 @@ struct sr_idmap {
         char *why;                     // a sentence: why there is no range; NULL when there is one
 };
 
-// The best that can be had here. root_id_base counts only for root. An error (SR_ERROR_HOST) where programs
-// would have to run as the host's root.
+// The best that can be had here. root_id_base is for root; for others, what `why` proposes keeps clear of it.
+// An error (SR_ERROR_HOST) where programs would have to run as the host's root.
 int sr_idmap_choose(uint32_t root_id_base, struct sr_idmap *ret, struct sr_error **error);
 // Takes the range away, because it turned out not to work: why, a sentence, is copied.
 void sr_idmap_give_up_range(struct sr_idmap *map, const char *why);

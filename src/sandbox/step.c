@@ -65,10 +65,15 @@ const char *sr_step_name(unsigned kind)
 
 const char *sr_step_advice(unsigned kind, int errnum)
 {
+        // Filters of containers answer ENOSYS too, so that libraries fall back to an older call.
         if (errnum == ENOSYS)
                 return kind == SR_STEP_START_NAMESPACES
-                               ? "the kernel was built without these namespaces or is older than 5.12"
-                               : "the kernel lacks a system call this needs; Linux 5.12 or newer has them";
+                               ? "the kernel was built without these namespaces or is older than 5.12, or a "
+                                 "system call filter (a container's, a service's) forbids clone3; "
+                                 "`sandbox-runner doctor` says which and how to allow it"
+                               : "the kernel lacks a system call this needs, which Linux 5.12 or newer has, "
+                                 "or a system call filter (a container's, a service's) forbids it; "
+                                 "`sandbox-runner doctor` says which";
         switch (kind) {
         case SR_STEP_START_NAMESPACES:
         case SR_STEP_START_IDS:

@@ -14,8 +14,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+
+// /etc/subuid and /etc/passwd of a machine with many users.
+#define FILE_MAX (16 << 20)
+// As many ids as a distribution gives a user, and where it begins (SUB_UID_COUNT and SUB_UID_MIN of man 5
+// login.defs).
+#define NEW_RANGE 65536u
+#define FIRST_NEW 100000u
 
 // What such a program says is one sentence.
 #define OUTPUT_MAX 4096
@@ -57,6 +65,120 @@ bool sr_subid_find(const char *text, const char *name, uid_t uid, struct sr_subi
         if (best.count > 0)
                 *ret = best;
         return best.count > 0;
+}
+
+// Ids that somebody has: from first to before end.
+struct taken {
+        uint64_t first, end;
+};
+
+static void add_taken(struct sr_buf *list, uint64_t first, uint64_t count)
+{
+        const uint64_t ids = UINT64_C(1) << 32;
+
+        if (first >= ids || count == 0)
+                return;
+        struct taken taken = {first, count < ids - first ? first + count : ids};
+
+        sr_buf_append(list, &taken, sizeof(taken));
+}
+
+static int read_lines(const char *root, const char *path, struct sr_buf *list,
+                      void (*read_line)(const char *line, struct sr_buf *list))
+{
+        _cleanup_free_ char *full = sr_asprintf("%s%s", root, path);
+        _cleanup_buf_ struct sr_buf text = {0};
+        int r = sr_fd_read_file(AT_FDCWD, full, FILE_MAX, &text);
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        for (const char *line = text.data; line != NULL && *line != '\0';) {
+                read_line(line, list);
+                line = strchr(line, '\n');
+                line = line != NULL ? line + 1 : NULL;
+        }
+        return 0;
+}
+
+static void read_range(const char *line, struct sr_buf *list)
+{
+        const char *colon = strpbrk(line, ":\n");
+        uint64_t first, count;
+
+        if (*line != '#' && colon != NULL && sscanf(colon, ":%" SCNu64 ":%" SCNu64, &first, &count) == 2)
+                add_taken(list, first, count);
+}
+
+// name:password:uid:gid:… (man 5 passwd); the password may be empty.
+static void read_account(const char *line, struct sr_buf *list)
+{
+        const char *colon = strpbrk(line, ":\n");
+        uint64_t uid, gid;
+
+        colon = colon != NULL && *colon == ':' ? strpbrk(colon + 1, ":\n") : NULL;
+        if (colon != NULL && sscanf(colon, ":%" SCNu64 ":%" SCNu64, &uid, &gid) == 2) {
+                add_taken(list, uid, 1);
+                add_taken(list, gid, 1);
+        }
+}
+
+static int by_first(const void *a, const void *b)
+{
+        const struct taken *left = a, *right = b;
+
+        return left->first < right->first ? -1 : left->first > right->first;
+}
+
+static uint64_t align(uint64_t id)
+{
+        return (id + NEW_RANGE - 1) / NEW_RANGE * NEW_RANGE;
+}
+
+// The first range from `from` on that is clear of all that is taken, which is sorted.
+static uint64_t find_free(const struct taken *taken, size_t count, uint64_t from)
+{
+        uint64_t first = align(from);
+
+        for (size_t i = 0; i < count; i++)
+                if (taken[i].end > first && taken[i].first < first + NEW_RANGE)
+                        first = align(taken[i].end);
+        return first;
+}
+
+char *sr_subid_add_command(const char *root, const char *name, uint32_t root_id_base)
+{
+        _cleanup_buf_ struct sr_buf list = {0};
+        uint64_t beyond = FIRST_NEW;
+
+        if (read_lines(root, "/etc/subuid", &list, read_range) < 0 ||
+            read_lines(root, "/etc/subgid", &list, read_range) < 0)
+                return NULL;
+        for (size_t i = 0; i < list.len / sizeof(struct taken); i++) {
+                const struct taken *taken = (const struct taken *)list.data + i;
+
+                if (taken->end > beyond)
+                        beyond = taken->end;
+        }
+        if (read_lines(root, "/etc/passwd", &list, read_account) < 0)
+                return NULL;
+        add_taken(&list, root_id_base, NEW_RANGE);
+
+        struct taken *taken = (struct taken *)list.data;
+        size_t count = list.len / sizeof(*taken);
+
+        qsort(taken, count, sizeof(*taken), by_first);
+        uint64_t first = find_free(taken, count, beyond);
+
+        // The last id of all cannot be had.
+        if (first + NEW_RANGE > UINT32_MAX)
+                first = find_free(taken, count, FIRST_NEW);
+        if (first + NEW_RANGE > UINT32_MAX)
+                return NULL;
+        uint64_t last = first + NEW_RANGE - 1;
+
+        return sr_asprintf("usermod --add-subuids %" PRIu64 "-%" PRIu64 " --add-subgids %" PRIu64 "-%" PRIu64
+                           " %s",
+                           first, last, first, last, name);
 }
 
 char *sr_subid_find_program(const char *name)

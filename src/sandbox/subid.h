@@ -15,6 +15,12 @@ struct sr_subid_range {
 // number), for the largest range of this user. name may be NULL. false when there is none.
 bool sr_subid_find(const char *text, const char *name, uid_t uid, struct sr_subid_range *ret);
 
+// The command that gives this user 65536 ids nobody has, for root to run: beyond what /etc/subuid and
+// /etc/subgid below the directory `root` ("" for the host itself) give to anybody, or in the first gap where
+// nothing is left beyond; clear of the users of /etc/passwd and of the ids that sandboxes of root use from
+// root_id_base on. NULL when there is no such range, or a file cannot be read. The caller frees it.
+char *sr_subid_add_command(const char *root, const char *name, uint32_t root_id_base);
+
 // The path of a program that maps ids (newuidmap, newgidmap), looked for in fixed directories, never in PATH;
 // NULL when it is not installed. The caller frees it.
 char *sr_subid_find_program(const char *name);

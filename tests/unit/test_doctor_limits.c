@@ -209,8 +209,8 @@ static void test_ids_without_the_programs(void **state)
         assert_null(strstr(host->finding.fix, "usermod"));
         put(host, "/etc/subuid", "");
         expect(host, doctor_check_ids, DOCTOR_WARNING, "newgidmap is not installed",
-               "sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids "
-               "100000-165535 ann");
+               "sudo apt-get install uidmap && sudo usermod --add-subuids 262144-327679 --add-subgids "
+               "262144-327679 ann");
 }
 
 static void test_ids_without_a_range(void **state)
@@ -219,16 +219,43 @@ static void test_ids_without_a_range(void **state)
 
         put(host, "/etc/subuid", "bob:100000:65536\nannie:1:2\n");
         expect(host, doctor_check_ids, DOCTOR_WARNING, "the user ann has no range in /etc/subuid",
-               "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ann");
+               "sudo usermod --add-subuids 262144-327679 --add-subgids 262144-327679 ann");
         put(host, "/etc/subuid", "ann:165536:65536\n");
         put(host, "/etc/subgid", "");
         expect(host, doctor_check_ids, DOCTOR_WARNING, "no range in /etc/subgid", "usermod --add-subuids");
-        // A range, but too small: the spawner says so.
+        // A range, but too small: the spawner's sentence has the command too, which is to be read once.
         put(host, "/etc/subgid", "ann:165536:10\n");
-        host->doctor.host.ids_why = sr_strdup("/etc/subgid gives this user no range of at least 1101 ids");
-        expect(host, doctor_check_ids, DOCTOR_WARNING, "no range of at least 1101 ids",
-               "usermod --add-subuids");
+        host->doctor.host.ids_why = sr_strdup("/etc/subgid gives no range; as root: usermod …");
+        expect(host, doctor_check_ids, DOCTOR_WARNING,
+               "the user ann has a range of 10 ids in /etc/subgid, and 2100 are needed",
+               "sudo usermod --add-subuids 262144-327679");
+        assert_null(strstr(host->finding.found, "usermod"));
         sr_freep(&host->doctor.host.ids_why);
+        // Where no id is left, words.
+        put(host, "/etc/subuid", "bob:1:4294967294\n");
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "the user ann has no range in /etc/subuid",
+               "give the user ann a line");
+}
+
+static void test_ids_of_a_uid_without_a_name(void **state)
+{
+        struct host *host = *state;
+        _cleanup_free_ char *path = sr_asprintf("%s/usr/bin/newgidmap", host->root);
+
+        be_user(host, 4242, 0, 0);
+        expect(host, doctor_check_ids, DOCTOR_WARNING,
+               "the uid 4242 has no name in /etc/passwd, and newuidmap maps ids for users with a name alone",
+               "sudo touch /etc/subuid /etc/subgid && { getent group 4242 || sudo groupadd --gid 4242 "
+               "snippets; "
+               "} && sudo useradd --uid 4242 --gid 4242 ");
+        assert_null(strstr(host->finding.fix, "USER"));
+        assert_null(strstr(host->finding.fix, "uidmap"));
+        assert_int_equal(unlink(path), 0);
+        expect(host, doctor_check_ids, DOCTOR_WARNING, "no name in /etc/passwd",
+               "sudo apt-get install uidmap && sudo touch");
+        expect(host, doctor_check_limits, DOCTOR_WARNING,
+               "the uid 4242 has no name in /etc/passwd, so systemd runs nothing for it",
+               "sudo useradd --uid 4242");
 }
 
 static void test_ids_of_a_user_in_another_group(void **state)
@@ -311,6 +338,7 @@ int main(void)
                 TEST(test_ids_under_no_new_privs),
                 TEST(test_ids_without_the_programs),
                 TEST(test_ids_without_a_range),
+                TEST(test_ids_of_a_uid_without_a_name),
                 TEST(test_ids_of_a_user_in_another_group),
                 TEST(test_ids_where_root_is_weak),
                 TEST(test_ids_that_newuidmap_cannot_map),

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -71,6 +72,78 @@ static void lines_that_make_no_sense_are_passed_over(void **state)
         // Without the last line's end, as an editor may leave it.
         assert_true(sr_subid_find("x:1:1\nbob:100000:65536", "bob", 1001, &range));
         assert_int_equal(range.count, 65536);
+}
+
+#define ROOT_IDS 2069692416u
+
+static char *propose(const char *subuid, const char *subgid, const char *passwd, uint32_t root_id_base)
+{
+        const char *const texts[] = {subuid, subgid, passwd};
+        static const char *const names[] = {"etc/subuid", "etc/subgid", "etc/passwd"};
+        char root[] = "/tmp/sr-subid-XXXXXX";
+
+        assert_non_null(mkdtemp(root));
+        _cleanup_close_ int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        assert_int_equal(mkdirat(at, "etc", 0700), 0);
+        for (size_t i = 0; i < 3; i++) {
+                if (texts[i] == NULL)
+                        continue;
+                _cleanup_close_ int fd = openat(at, names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+                assert_int_equal(sr_fd_write_all(fd, texts[i], strlen(texts[i])), 0);
+        }
+        char *command = sr_subid_add_command(root, "ann", root_id_base);
+
+        for (size_t i = 0; i < 3; i++)
+                (void)unlinkat(at, names[i], 0);
+        (void)unlinkat(at, "etc", AT_REMOVEDIR);
+        assert_int_equal(rmdir(root), 0);
+        return command;
+}
+
+static void a_range_that_nobody_has_is_proposed(void **state)
+{
+        static const struct {
+                const char *subuid, *subgid, *passwd;
+                uint32_t root_id_base;
+                const char *range; // NULL: none
+        } cases[] = {
+                {NULL, NULL, NULL, ROOT_IDS, "131072-196607"},
+                {"", "", "", ROOT_IDS, "131072-196607"},
+                // Beyond the highest end of both files, though there is room below.
+                {"bob:100000:65536\n", "", NULL, ROOT_IDS, "196608-262143"},
+                {"bob:131072:65536\n", "", NULL, ROOT_IDS, "196608-262143"},
+                {"bob:131072:65537\n", "", NULL, ROOT_IDS, "262144-327679"},
+                {"bob:100000:65536", "bob:100000:65536\neve:400000:1", NULL, ROOT_IDS, "458752-524287"},
+                {"# bob:900000:1\nx\n\nbob:1\n:5:5\nbob:-5:1\nbob:99999999999:1\n", NULL, NULL, ROOT_IDS,
+                 "131072-196607"},
+                // Users, by uid and by group, with a password field or without.
+                {"", "", "root:x:0:0::/:/bin/sh\ndora::131072:100::/:\n", ROOT_IDS, "196608-262143"},
+                {"", "", "dora:x:5:196608::/:\neve:x:131071:5::/:\nodd:131073\n", ROOT_IDS, "131072-196607"},
+                {"", "", "dora:x:5:196608::/:\neve:x:131073:5::/:\n", ROOT_IDS, "262144-327679"},
+                {"bob:100000:65536\n", "", NULL, 200000, "327680-393215"},
+                {"bob:131072:65536\n", "", NULL, 150000, "262144-327679"},
+                // With the end of all ids taken, the first gap.
+                {"containers:2147483647:2147483648\nbob:100000:65536\n", "eve:262143:10\n", NULL, ROOT_IDS,
+                 "327680-393215"},
+                {"bob:4294770000:99999999999\n", "", "eve:x:131072:1::/:\n", ROOT_IDS, "196608-262143"},
+                {"bob:4294836224:1\n", "", NULL, ROOT_IDS, "131072-196607"},
+                {"bob:4294770687:1\n", "", NULL, ROOT_IDS, "4294770688-4294836223"},
+                {"bob:1:4294967294\n", "", NULL, ROOT_IDS, NULL},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                const char *range = cases[i].range;
+                _cleanup_free_ char *command =
+                        propose(cases[i].subuid, cases[i].subgid, cases[i].passwd, cases[i].root_id_base);
+                _cleanup_free_ char *wanted =
+                        sr_asprintf("usermod --add-subuids %s --add-subgids %s ann", range, range);
+
+                if (range == NULL ? command != NULL : command == NULL || strcmp(command, wanted) != 0)
+                        fail_msg("%zu: %s, not %s", i, command != NULL ? command : "none", wanted);
+        }
 }
 
 static int run(const char *script, char **ret_said)
@@ -140,6 +213,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_largest_range_of_the_user_is_found),
                 cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
+                cmocka_unit_test(a_range_that_nobody_has_is_proposed),
                 cmocka_unit_test(what_a_helper_says_is_kept_when_it_fails),
                 cmocka_unit_test(a_helper_inherits_nothing),
                 cmocka_unit_test(a_helper_that_is_not_there_is_an_error),
