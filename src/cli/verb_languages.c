@@ -48,7 +48,69 @@ static void write_list(struct sr_json_writer *w, const char *key, char *const *l
         sr_json_close_array(w);
 }
 
-static void write_language(struct sr_json_writer *w, const struct sr_language *language, const char *ready)
+// Whether a stage of the language has another limit than the settings give; *ret_text is then that limit as a
+// language file has it, freed by the caller.
+static bool differs(const struct sr_config *config, const struct sr_language *language, bool compile,
+                    const struct sr_language_limit *limit, char **ret_text)
+{
+        uint64_t own =
+                sr_language_limit_get(limit, compile ? &language->compile_limits : &language->run_limits);
+
+        if (own == 0 || own == sr_language_limit_get(limit, compile ? &config->compile : &config->run))
+                return false;
+
+        _cleanup_free_ char *tunable = sr_asprintf("%s.%s", compile ? "compile" : "run", limit->name);
+
+        *ret_text = sr_config_text(tunable, own);
+        return true;
+}
+
+// As the member "limits" of a language file, without what is as in the settings.
+static void write_limits(struct sr_json_writer *w, const struct sr_config *config,
+                         const struct sr_language *language)
+{
+        sr_json_open_object(w, "limits");
+        for (int compile = 1; compile >= 0; compile--) {
+                bool opened = false;
+
+                for (size_t i = 0; i < sr_language_limit_count; i++) {
+                        _cleanup_free_ char *text = NULL;
+
+                        if (!differs(config, language, compile, &sr_language_limits[i], &text))
+                                continue;
+                        if (!opened)
+                                sr_json_open_object(w, compile ? "compile" : "run");
+                        opened = true;
+                        sr_json_string(w, sr_language_limits[i].name, text);
+                }
+                if (opened)
+                        sr_json_close_object(w);
+        }
+        sr_json_close_object(w);
+}
+
+// The same in a line for a person; NULL when there is nothing to say. The caller frees it.
+static char *describe_limits(const struct sr_config *config, const struct sr_language *language)
+{
+        _cleanup_buf_ struct sr_buf line = {0};
+
+        for (int compile = 1; compile >= 0; compile--) {
+                const char *before = compile ? "compile: " : line.len > 0 ? "; run: " : "run: ";
+
+                for (size_t i = 0; i < sr_language_limit_count; i++) {
+                        _cleanup_free_ char *text = NULL;
+
+                        if (!differs(config, language, compile, &sr_language_limits[i], &text))
+                                continue;
+                        sr_buf_printf(&line, "%s%s %s", before, sr_language_limits[i].name, text);
+                        before = ", ";
+                }
+        }
+        return line.len > 0 ? sr_buf_steal(&line, NULL) : NULL;
+}
+
+static void write_language(struct sr_json_writer *w, const struct sr_config *config,
+                           const struct sr_language *language, const char *ready)
 {
         sr_json_open_object(w, NULL);
         sr_json_string(w, "language", language->name);
@@ -60,35 +122,52 @@ static void write_language(struct sr_json_writer *w, const struct sr_language *l
         sr_json_bool(w, "compiled", language->compile != NULL);
         write_list(w, "aliases", language->aliases);
         write_list(w, "extensions", language->extensions);
+        write_limits(w, config, language);
         sr_json_close_object(w);
 }
 
-static int list(struct sr_image_store *store, const struct sr_language_catalogue *catalogue, bool json,
-                struct sr_buf *out, struct sr_error **error)
+// The column of limits is there only where one would say something.
+static bool any_limits(const struct sr_config *config, const struct sr_language_catalogue *catalogue)
 {
-        struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
-        _cleanup_table_ struct sr_text_table table = {.columns = 4};
-        static const char *const titles[] = {"LANGUAGE", "IMAGE", "READY", "DESCRIPTION"};
+        for (size_t i = 0; i < sr_language_count(catalogue); i++) {
+                _cleanup_free_ char *line = describe_limits(config, sr_language_at(catalogue, i));
 
-        for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+                if (line != NULL)
+                        return true;
+        }
+        return false;
+}
+
+static int list(struct sr_image_store *store, const struct sr_config *config,
+                const struct sr_language_catalogue *catalogue, bool json, struct sr_buf *out,
+                struct sr_error **error)
+{
+        static const char *const titles[] = {"LANGUAGE", "IMAGE", "READY", "DESCRIPTION", "LIMITS"};
+        _cleanup_table_ struct sr_text_table table = {.columns = any_limits(config, catalogue) ? 5 : 4};
+        struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
+
+        for (size_t i = 0; i < table.columns; i++)
                 sr_text_table_add(&table, titles[i]);
         if (json)
                 sr_json_open_array(&w, NULL);
         for (size_t i = 0; i < sr_language_count(catalogue); i++) {
                 const struct sr_language *language = sr_language_at(catalogue, i);
+                _cleanup_free_ char *limits = describe_limits(config, language);
                 const char *ready;
                 int r = sr_languages_ready(store, language, &ready, error);
 
                 if (r < 0)
                         return r;
                 if (json) {
-                        write_language(&w, language, ready);
+                        write_language(&w, config, language, ready);
                         continue;
                 }
                 sr_text_table_add(&table, language->name);
                 sr_text_table_add(&table, language->image);
                 sr_text_table_add(&table, ready != NULL ? ready : "no");
                 sr_text_table_add(&table, language->description);
+                if (table.columns == 5)
+                        sr_text_table_add(&table, limits);
         }
         if (json) {
                 sr_json_close_array(&w);
@@ -117,12 +196,18 @@ static int languages_main(struct sr_cli *cli, char *const *arguments)
                 return status;
         if (sr_language_load(config->catalogues, &catalogue, &error) < 0 ||
             sr_image_store_open(config->store, config->lower_store, &store, &error) < 0 ||
-            list(store, catalogue, json, &text, &error) < 0)
+            list(store, config, catalogue, json, &text, &error) < 0)
                 return sr_cli_fail(cli, "%s", sr_error_message(error));
         for (size_t i = 0; i < sr_language_problem_count(catalogue); i++) {
                 const struct sr_language_problem *problem = sr_language_problem_at(catalogue, i);
 
                 sr_cli_say("%s is not used: %s", problem->path, problem->reason);
+        }
+        if (sr_language_count(catalogue) == 0) {
+                _cleanup_free_ char *places = sr_config_text_of(config, "languages.directories");
+
+                sr_cli_say("no language file that can be used was found in %s (languages.directories)",
+                           *places != '\0' ? places : "no directory");
         }
         return sr_cli_print(cli, &text);
 }
@@ -134,7 +219,9 @@ const struct sr_verb sr_verb_languages = {
         .description =
                 "Lists the languages that snippets can be written in. READY is the image that a run would\n"
                 "use here: the language's own or one of its fallbacks; \"no\" when neither has been\n"
-                "brought in. A faulty language file is reported on stderr.",
+                "brought in. LIMITS, where a language has any, are those that differ from the settings. A "
+                "faulty\n"
+                "language file is reported on stderr.",
         .options = options,
         .usage_status = SR_EXIT_USAGE,
         .failure_status = SR_EXIT_FAILURE,

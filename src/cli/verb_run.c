@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/control.h"
 #include "cli/interrupt.h"
@@ -370,6 +371,15 @@ static int run_code(struct sr_cli *cli, const struct run_arguments *a, const str
         }
         if (too_long != NULL)
                 return refuse(cli, a, request.language, SR_REASON_REFUSED, sr_error_message(too_long));
+
+        // Whoever wrote a file in place of another's must not think that it is in use.
+        if (sr_language_find(sr_runner_languages(runner), request.language) != NULL) {
+                _cleanup_free_ char *faults =
+                        sr_language_faults(sr_runner_languages(runner), request.language);
+
+                if (faults != NULL)
+                        sr_log(SR_LOG_WARNING, "%s", faults);
+        }
 
         sr_late_control_begin(&passage->control, config, runner);
         request.late = &passage->control.late;

@@ -101,6 +101,8 @@ int sr_config_parse(const char *name, const char *text, uint64_t *ret, struct sr
 void sr_config_range(const char *name, uint64_t *ret_minimum, uint64_t *ret_maximum);
 // A number in that unit as it is written ("256M", "0.5", "30s"); the caller frees it.
 char *sr_config_text(const char *name, uint64_t number);
+// The value of any tunable as text, as its description has it; the caller frees it.
+char *sr_config_text_of(const struct sr_config *config, const char *name);
 
 // Whether a variable of this name, which begins with SANDBOX_RUNNER_, means anything to this program. Where
 // it does not, *ret_nearest is the name most like it of one that does, freed by the caller; NULL when none

@@ -459,3 +459,8 @@ char *config_format(const struct sr_config *config, const struct config_tunable 
                 return config_format_number(tunable->kind, config_get_number(config, tunable));
         }
 }
+
+char *sr_config_text_of(const struct sr_config *config, const char *name)
+{
+        return config_format(config, config_find(name));
+}

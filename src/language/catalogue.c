@@ -316,6 +316,36 @@ const struct sr_language *sr_language_find_by_path(const struct sr_language_cata
         return NULL;
 }
 
+static bool is_file_of(const char *path, const char *language)
+{
+        const char *slash = strrchr(path, '/');
+        const char *name = slash != NULL ? slash + 1 : path;
+        size_t length = strlen(language);
+
+        return strncmp(name, language, length) == 0 && strcmp(name + length, SUFFIX) == 0;
+}
+
+char *sr_language_faults(const struct sr_language_catalogue *catalogue, const char *name)
+{
+        _cleanup_free_ char *normal = sr_language_normalise(name);
+        _cleanup_buf_ struct sr_buf text = {0};
+        const char *last = NULL;
+
+        for (size_t i = 0; i < catalogue->problem_count; i++) {
+                const struct sr_language_problem *problem = &catalogue->problems[i];
+
+                if (!is_file_of(problem->path, normal))
+                        continue;
+                if (text.len > 0)
+                        sr_buf_append_text(&text, "; ");
+                if (last == NULL || strcmp(last, problem->path) != 0)
+                        sr_buf_printf(&text, "%s is not used: ", problem->path);
+                sr_buf_append_text(&text, problem->reason);
+                last = problem->path;
+        }
+        return text.len > 0 ? sr_buf_steal(&text, NULL) : NULL;
+}
+
 size_t sr_language_count(const struct sr_language_catalogue *catalogue)
 {
         return catalogue->count;

@@ -224,13 +224,7 @@ static void take_map(struct parser *p, const struct member *member, const cJSON 
         }
 }
 
-// A limit is a member of an object of "limits" and a tunable of the stage of that name.
-static const struct limit {
-        const char *name;
-        size_t offset; // in struct sr_config_stage
-        bool wide;     // uint64_t, else uint32_t
-        bool compile, run;
-} limits[] = {
+const struct sr_language_limit sr_language_limits[] = {
 #define AT(member) offsetof(struct sr_config_stage, member)
         {"timeout", AT(timeout_us), true, true, false},    {"memory", AT(memory_bytes), true, true, true},
         {"cpus", AT(cpu_millis), false, true, true},       {"pids", AT(pids), false, true, true},
@@ -239,11 +233,21 @@ static const struct limit {
 #undef AT
 };
 
-static const struct limit *find_limit(const char *name, bool compile)
+const size_t sr_language_limit_count = sizeof(sr_language_limits) / sizeof(sr_language_limits[0]);
+
+uint64_t sr_language_limit_get(const struct sr_language_limit *limit, const struct sr_config_stage *stage)
 {
-        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-                if ((compile ? limits[i].compile : limits[i].run) && strcmp(limits[i].name, name) == 0)
-                        return &limits[i];
+        const void *from = (const char *)stage + limit->offset;
+
+        return limit->wide ? *(const uint64_t *)from : *(const uint32_t *)from;
+}
+
+static const struct sr_language_limit *find_limit(const char *name, bool compile)
+{
+        for (size_t i = 0; i < sr_language_limit_count; i++)
+                if ((compile ? sr_language_limits[i].compile : sr_language_limits[i].run) &&
+                    strcmp(sr_language_limits[i].name, name) == 0)
+                        return &sr_language_limits[i];
         return NULL;
 }
 
@@ -251,15 +255,15 @@ static void unknown_limit(struct parser *p, const char *label, bool compile)
 {
         _cleanup_buf_ struct sr_buf known = {0};
 
-        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-                if (compile ? limits[i].compile : limits[i].run)
-                        sr_buf_printf(&known, "%s%s", known.len > 0 ? ", " : "", limits[i].name);
+        for (size_t i = 0; i < sr_language_limit_count; i++)
+                if (compile ? sr_language_limits[i].compile : sr_language_limits[i].run)
+                        sr_buf_printf(&known, "%s%s", known.len > 0 ? ", " : "", sr_language_limits[i].name);
         fault(p, "there is no limit %s: there are %s", label, known.data);
 }
 
 // tunable is that of the limit.
-static void take_limit(struct parser *p, const struct limit *limit, const char *label, const char *tunable,
-                       const cJSON *item, struct sr_config_stage *to)
+static void take_limit(struct parser *p, const struct sr_language_limit *limit, const char *label,
+                       const char *tunable, const cJSON *item, struct sr_config_stage *to)
 {
         _cleanup_error_ struct sr_error *error = NULL;
         _cleanup_free_ char *text = NULL;
@@ -301,7 +305,7 @@ static void take_stage(struct parser *p, const cJSON *stage)
                 _cleanup_free_ char *name = shown(item->string);
                 _cleanup_free_ char *label =
                         sr_asprintf("\"%s\" of \"%s\" of \"limits\"", name, stage->string);
-                const struct limit *limit = find_limit(item->string, compile);
+                const struct sr_language_limit *limit = find_limit(item->string, compile);
 
                 if (limit == NULL) {
                         unknown_limit(p, label, compile);

@@ -55,6 +55,18 @@ struct sr_language {
         char *path; // of its file
 };
 
+// A limit that a file may give: a member of an object of "limits", and a tunable of the stage of that name.
+struct sr_language_limit {
+        const char *name;
+        size_t offset; // in struct sr_config_stage
+        bool wide;     // uint64_t, else uint32_t
+        bool compile, run;
+};
+
+extern const struct sr_language_limit sr_language_limits[];
+extern const size_t sr_language_limit_count;
+uint64_t sr_language_limit_get(const struct sr_language_limit *limit, const struct sr_config_stage *stage);
+
 struct sr_language_problem {
         char *path;
         char *reason;
@@ -82,5 +94,8 @@ const struct sr_language *sr_language_at(const struct sr_language_catalogue *cat
 size_t sr_language_problem_count(const struct sr_language_catalogue *catalogue);
 const struct sr_language_problem *sr_language_problem_at(const struct sr_language_catalogue *catalogue,
                                                          size_t index);
+// Of files that are named like that language and are not used, what is wrong with each:
+// "PATH is not used: REASON; REASON". NULL when there are none; freed by the caller.
+char *sr_language_faults(const struct sr_language_catalogue *catalogue, const char *name);
 // Lower case without surrounding white space; freed by the caller.
 char *sr_language_normalise(const char *name);

@@ -32,13 +32,21 @@ static char *language_names(const struct sr_runner *runner)
 
 static int refuse_language(const struct sr_runner *runner, const char *name, struct sr_error **error)
 {
-        _cleanup_free_ char *names = language_names(runner);
-
+        _cleanup_free_ char *names = language_names(runner), *faults = NULL, *places = NULL;
         int shown = (int)sr_utf8_prefix(name, strlen(name), 40);
 
+        faults = sr_language_faults(runner->languages, name);
+        if (faults != NULL)
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL, "Unsupported language '%.*s': %s.",
+                                    shown, name, faults);
+        if (*names != '\0')
+                return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
+                                    "Unsupported language '%.*s'. Supported: %s.", shown, name, names);
+        places = sr_config_text_of(runner->config, "languages.directories");
         return sr_error_set(error, SR_ERROR_BAD_REQUEST, EINVAL,
-                            "Unsupported language '%.*s'. Supported: %s.", shown, name,
-                            *names != '\0' ? names : "none (no language file was found)");
+                            "Unsupported language '%.*s': no language file was found in %s "
+                            "(languages.directories).",
+                            shown, name, *places != '\0' ? places : "no directory");
 }
 
 int sr_run_validate(const struct sr_runner *runner, const struct sr_run_request *request,

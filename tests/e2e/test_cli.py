@@ -179,6 +179,34 @@ def test_a_faulty_language_file_is_named_and_harms_nothing(runner):
     assert checks["languages"]["state"] == "warning" and "broken.json" in checks["languages"]["found"]
 
 
+def test_a_run_says_what_is_wrong_with_the_file_of_its_language(runner):
+    here = runner.place / "languages"
+    here.mkdir()
+    (here / "half.json").write_text('{"description": "half of a language"}')
+    (here / "python.json").write_text("{ not json")
+    options = ["--set", f"languages.directories={support.CHECKOUT / 'images'}:{here}"]
+    refused = runner.run("run", *options, "-l", " Half", "-c", "1")
+    assert refused.code == 125
+    one_sentence(refused, "half.json is not used: ", "\"image\"", "\"run\"")
+    ran = runner.run("run", *options, "-l", "python", "-c", "print(1)")
+    assert (ran.code, ran.out) == (0, "1\n"), repr(ran)
+    one_sentence(ran, f"warning: {here}/python.json is not used: ", "stays in use", out="1\n")
+    ran = runner.run("run", *options, "-l", "cpp", "-c", "int main() {}")
+    assert (ran.code, ran.err) == (0, ""), repr(ran)
+    quiet = runner.run("run", *options, "--log-level", "error", "-l", "python", "-c", "print(1)")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "1\n", ""), repr(quiet)
+
+
+def test_directories_without_a_language_are_named(runner):
+    options = ["--set", "languages.directories=/nonexist:/nor/this"]
+    done = runner.run("languages", *options)
+    assert done.code == 0
+    one_sentence(done, "no language file", "/nonexist:/nor/this", "languages.directories", out=done.out)
+    done = runner.run("run", *options, "-l", "python", "-c", "1")
+    assert done.code == 125
+    one_sentence(done, "'python'", "/nonexist:/nor/this", "languages.directories")
+
+
 # history
 
 

@@ -112,6 +112,19 @@ def test_a_language_has_limits_of_its_own(runner):
     assert given(result, 1) == (64 * MIB, 0.5, 32)
 
 
+def test_languages_shows_limits_that_differ_from_the_settings(runner):
+    assert "LIMITS" not in runner.run("languages").out
+    assert all(entry["limits"] == {} for entry in runner.run("languages", "--json").json())
+    limits = {"compile": {"memory": "600M", "timeout": 1.5}, "run": {"memory": "256M", "pids": 32}}
+    options = catalogue(runner, cpp={"limits": limits}, python={"limits": {"run": {"cpus": 2}}})
+    listed = {entry["language"]: entry["limits"] for entry in runner.run("languages", "--json", *options).json()}
+    assert listed == {"cpp": {"compile": {"timeout": "1500ms", "memory": "600M"}, "run": {"pids": "32"}},
+                      "python": {"run": {"cpus": "2"}}}
+    title, cpp, python = runner.run("languages", *options).out.splitlines()
+    assert title.endswith("LIMITS") and python.endswith("  run: cpus 2"), title
+    assert cpp.endswith("  compile: timeout 1500ms, memory 600M; run: pids 32"), cpp
+
+
 def test_the_room_of_a_language(runner):
     fill = ("import os\nfor path in ('/tmp/f', '/scratch/f'):\n"
             "    try:\n        n = 0\n        with open(path, 'wb', buffering=0) as f:\n"
