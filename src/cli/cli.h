@@ -51,6 +51,7 @@ struct sr_cli {
         const struct sr_verb *verb;
         char *config_file;       // --config; NULL when not given
         char **flags;            // the other global options as "tunable=value"
+        const char *program;     // as it was started: a path or a name
         char *program_directory; // NULL when unknown
         bool stdout_missing;     // the caller closed descriptor 1
         struct sr_option_scan scan;

@@ -23,13 +23,15 @@ enum doctor_state {
 
 struct doctor_finding {
         enum doctor_state state;
-        char *found; // what was found and what it means
+        char *found; // what was found and what it means; several things on lines of their own
         char *fix; // what to do, a command where there is one; alternatives on lines of their own. NULL when
                    // there is nothing to do, or nothing before an earlier check is mended
+        unsigned words; // bit n: line n of fix is no command
 };
 
 struct doctor {
         struct sr_cli *cli;
+        char *program; // the command as it was started, a word of the shell; NULL when not known
         const struct sr_config *config;
         char **config_problems; // NULL when there are none
         struct doctor_facts facts;
@@ -58,8 +60,14 @@ struct doctor_check {
 
 __attribute__((format(printf, 3, 4))) void doctor_found(struct doctor_finding *f, enum doctor_state state,
                                                         const char *format, ...);
-// Adds a way to mend it; the first is the best.
+// Adds a way to mend it, a command; the first is the best.
 __attribute__((format(printf, 2, 3))) void doctor_fix(struct doctor_finding *f, const char *format, ...);
+// The same in words, where no command does it.
+__attribute__((format(printf, 2, 3))) void doctor_advise(struct doctor_finding *f, const char *format, ...);
+// Text as one word of the shell; the caller frees it.
+char *doctor_quote(const char *text);
+// The command to start this program with.
+const char *doctor_program(const struct doctor *d);
 // "sudo " for whoever is not root, else "".
 const char *doctor_sudo(const struct doctor *d);
 // Adds the command that sets a sysctl now and at every boot.
@@ -69,6 +77,15 @@ void doctor_fix_name(const struct doctor *d, struct doctor_finding *f, const cha
 // Adds the command that gives the systemd service this runs in a setting, "Delegate=yes".
 void doctor_fix_unit(const struct doctor *d, struct doctor_finding *f, const char *setting);
 void doctor_finding_clear(struct doctor_finding *f);
+
+// doctor_text.c
+// The columns to write for; 0 when nobody said.
+size_t doctor_text_width(void);
+// Appends text, made safe, in lines that end before column `width` (0: in one), of which all but the first
+// are preceded by `indent` spaces: the column where out is. A command is broken as the shell takes it.
+void doctor_wrap(struct sr_buf *out, const char *text, size_t indent, size_t width, bool command);
+void doctor_write_text(const struct doctor_check *checks, const struct doctor_finding *findings, size_t count,
+                       const char *const *state_names, size_t width, struct sr_buf *out);
 
 // doctor_kernel.c
 void doctor_check_kernel(const struct doctor *d, struct doctor_finding *f);
@@ -80,13 +97,14 @@ void doctor_check_landlock(const struct doctor *d, struct doctor_finding *f);
 // doctor_limits.c
 void doctor_check_limits(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_ids(const struct doctor *d, struct doctor_finding *f);
+// doctor_places.c
+void doctor_check_store(const struct doctor *d, struct doctor_finding *f);
+void doctor_check_history(const struct doctor *d, struct doctor_finding *f);
 // doctor_setup.c
 void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_environment(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_spawner(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_image_program(const struct doctor *d, struct doctor_finding *f);
-void doctor_check_store(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_languages(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_images(const struct doctor *d, struct doctor_finding *f);
-void doctor_check_history(const struct doctor *d, struct doctor_finding *f);
 void doctor_check_run(const struct doctor *d, struct doctor_finding *f);

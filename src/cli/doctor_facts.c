@@ -306,6 +306,7 @@ static void read_systemd(const char *root, struct doctor_facts *facts)
         _cleanup_free_ char *manager = sr_asprintf("/run/user/%u/systemd", (unsigned)facts->uid);
         _cleanup_free_ char *bus = sr_asprintf("/run/user/%u/bus", (unsigned)facts->uid);
 
+        facts->grub = exists(root, "/etc/default/grub");
         facts->systemd = exists(root, "/run/systemd/system");
         facts->user_manager = exists(root, manager);
         facts->user_bus = exists(root, bus);

@@ -58,6 +58,7 @@ struct doctor_facts {
         bool cgroup2;             // mounted
         char *cgroup_controllers; // those of ours that what is visible of cgroup2 has: "memory, pids"; or ""
         bool cgroup_read_only;    // the mount is
+        bool grub;                // boots the host
         bool systemd;             // runs the host
         bool user_manager;        // of this user is running
         bool user_bus;            // is there to talk to it

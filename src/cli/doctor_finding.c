@@ -2,8 +2,10 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "cli/doctor.h"
 
 void doctor_found(struct doctor_finding *f, enum doctor_state state, const char *format, ...)
@@ -17,21 +19,65 @@ void doctor_found(struct doctor_finding *f, enum doctor_state state, const char 
         va_end(arguments);
 }
 
+__attribute__((format(printf, 3, 0))) static void add_way(struct doctor_finding *f, bool words,
+                                                          const char *format, va_list arguments)
+{
+        _cleanup_free_ char *before = sr_steal(f->fix), *way = sr_vasprintf(format, arguments);
+        unsigned lines = before != NULL;
+
+        for (const char *at = before; at != NULL && (at = strchr(at, '\n')) != NULL; at++)
+                lines++;
+        if (words)
+                f->words |= 1u << lines;
+        f->fix = before != NULL ? sr_asprintf("%s\n%s", before, way) : sr_steal(way);
+}
+
 void doctor_fix(struct doctor_finding *f, const char *format, ...)
 {
-        _cleanup_free_ char *before = sr_steal(f->fix), *way = NULL;
         va_list arguments;
 
         va_start(arguments, format);
-        way = sr_vasprintf(format, arguments);
+        add_way(f, false, format, arguments);
         va_end(arguments);
-        f->fix = before != NULL ? sr_asprintf("%s\n%s", before, way) : sr_steal(way);
+}
+
+void doctor_advise(struct doctor_finding *f, const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        add_way(f, true, format, arguments);
+        va_end(arguments);
+}
+
+char *doctor_quote(const char *text)
+{
+        struct sr_buf word = {0};
+
+        if (*text != '\0' && *text != '-' && *text != '~' &&
+            text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./~-")] ==
+                    '\0')
+                return sr_strdup(text);
+        sr_buf_append_char(&word, '\'');
+        for (; *text != '\0'; text++)
+                if (*text == '\'')
+                        sr_buf_append_text(&word, "'\\''");
+                else
+                        sr_buf_append_char(&word, *text);
+        sr_buf_append_char(&word, '\'');
+        return sr_buf_steal(&word, NULL);
+}
+
+const char *doctor_program(const struct doctor *d)
+{
+        return d->program != NULL ? d->program : "sandbox-runner";
 }
 
 void doctor_finding_clear(struct doctor_finding *f)
 {
         sr_freep(&f->found);
         sr_freep(&f->fix);
+        f->words = 0;
 }
 
 const char *doctor_sudo(const struct doctor *d)

@@ -28,14 +28,14 @@ static void fix_kernel(const struct doctor *d, struct doctor_finding *f)
         const char *sudo = doctor_sudo(d);
 
         if (d->facts.container != DOCTOR_CONTAINER_NONE)
-                doctor_fix(f, "a container has its host's kernel: boot the host with Linux 5.12 or newer");
+                doctor_advise(f, "a container has its host's kernel: boot the host with Linux 5.12 or newer");
         else if (is_os(&d->facts, "debian", "11"))
                 doctor_fix(f, "%sapt-get install -t bullseye-backports linux-image-amd64 && %sreboot", sudo,
                            sudo);
         else if (is_os(&d->facts, "ubuntu", "20.04"))
                 doctor_fix(f, "%sapt-get install linux-generic-hwe-20.04 && %sreboot", sudo, sudo);
         else
-                doctor_fix(f, "boot Linux 5.12 or newer");
+                doctor_advise(f, "boot Linux 5.12 or newer");
 }
 
 // A filter of somebody else's: the container's, or the service's.
@@ -52,20 +52,21 @@ static void fix_filter(const struct doctor *d, struct doctor_finding *f)
                               "--security-opt apparmor=unconfined …");
                 break;
         case DOCTOR_CONTAINER_KUBERNETES:
-                doctor_fix(f, "in the pod: hostUsers: false, and in the container's securityContext: "
-                              "seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}, "
-                              "procMount: Unmasked");
+                doctor_advise(f, "in the pod: hostUsers: false, and in the container's securityContext: "
+                                 "seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}, "
+                                 "procMount: Unmasked");
                 break;
         case DOCTOR_CONTAINER_OTHER:
-                doctor_fix(f, "let the container use it: its system call filter must allow unshare, clone3, "
+                doctor_advise(f,
+                              "let the container use it: its system call filter must allow unshare, clone3, "
                               "mount, pivot_root and those above");
                 break;
         case DOCTOR_CONTAINER_NONE:
                 if (d->facts.unit != NULL || d->facts.user_unit != NULL)
                         doctor_fix_unit(d, f, "RestrictNamespaces=no\\nSystemCallFilter=");
                 else
-                        doctor_fix(f, "start it without the system call filter that is over this process "
-                                      "(Seccomp: 2 in /proc/self/status)");
+                        doctor_advise(f, "start it without the system call filter that is over this process "
+                                         "(Seccomp: 2 in /proc/self/status)");
         }
 }
 
@@ -142,12 +143,12 @@ static void explain_confined(const struct doctor *d, struct doctor_finding *f, c
         if (d->facts.container == DOCTOR_CONTAINER_PODMAN)
                 doctor_fix(f, "podman run --security-opt apparmor=unconfined …");
         else if (d->facts.container == DOCTOR_CONTAINER_KUBERNETES)
-                doctor_fix(f, "in the container's securityContext: appArmorProfile: {type: Unconfined}");
+                doctor_advise(f, "in the container's securityContext: appArmorProfile: {type: Unconfined}");
         else if (d->facts.container != DOCTOR_CONTAINER_NONE)
                 doctor_fix(f, "docker run --security-opt apparmor=unconfined …");
         else
-                doctor_fix(f, "add to that profile in /etc/apparmor.d: userns, mount, umount, pivot_root, "
-                              "capability, and load it with apparmor_parser -r");
+                doctor_advise(f, "add to that profile in /etc/apparmor.d: userns, mount, umount, pivot_root, "
+                                 "capability, and load it with apparmor_parser -r");
 }
 
 static void explain_limit(const struct doctor *d, struct doctor_finding *f, const char *what,
@@ -189,8 +190,8 @@ static void explain(const struct doctor *d, struct doctor_finding *f, const char
                 doctor_fix_sysctl(d, f, "kernel.unprivileged_userns_clone", "1");
         } else if (error == EINVAL || error == ENOSYS) {
                 doctor_found(f, DOCTOR_ERROR, "%s: this kernel was built without them", what);
-                doctor_fix(f, "boot a kernel built with CONFIG_NAMESPACES, CONFIG_USER_NS, CONFIG_PID_NS, "
-                              "CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS");
+                doctor_advise(f, "boot a kernel built with CONFIG_NAMESPACES, CONFIG_USER_NS, CONFIG_PID_NS, "
+                                 "CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS");
         } else if (facts->filtered) {
                 doctor_found(f, DOCTOR_ERROR, "%s: %s: a system call filter is over this process%s", what,
                              strerror(error),
@@ -201,15 +202,15 @@ static void explain(const struct doctor *d, struct doctor_finding *f, const char
                 fix_filter(d, f);
         } else if (facts->in_chroot && kind == DOCTOR_NS_USER && error == EPERM) {
                 doctor_found(f, DOCTOR_ERROR, "%s: the kernel does not allow it in a chroot", what);
-                doctor_fix(f, "enter it with another tool than chroot: systemd-nspawn, or a container");
+                doctor_advise(f, "enter it with another tool than chroot: systemd-nspawn, or a container");
         } else {
                 doctor_found(f, DOCTOR_ERROR, "%s: %s", what, strerror(error));
-                doctor_fix(f, facts->container != DOCTOR_CONTAINER_NONE
-                                      ? "let the container make namespaces and mounts (docker run "
-                                        "--security-opt seccomp=unconfined --security-opt "
-                                        "apparmor=unconfined …)"
-                                      : "look into the kernel's log for the security module that refuses "
-                                        "it (journalctl -k), and allow it there");
+                doctor_advise(f, facts->container != DOCTOR_CONTAINER_NONE
+                                         ? "let the container make namespaces and mounts (docker run "
+                                           "--security-opt seccomp=unconfined --security-opt "
+                                           "apparmor=unconfined …)"
+                                         : "look into the kernel's log for the security module that refuses "
+                                           "it (journalctl -k), and allow it there");
         }
 }
 
@@ -219,12 +220,13 @@ void doctor_check_user_namespaces(const struct doctor *d, struct doctor_finding 
         case SR_HOST_FORK:
                 doctor_found(f, DOCTOR_ERROR, "no process could be started to try: %s",
                              strerror(d->trial.error));
-                doctor_fix(f, "ulimit -u unlimited, or end some of this user's processes");
+                doctor_fix(f, "ulimit -u unlimited");
+                doctor_advise(f, "end some of this user's processes");
                 break;
         case SR_HOST_USER_NAMESPACE:
                 if (!d->facts.has_user_namespaces && d->trial.error == EINVAL) {
                         doctor_found(f, DOCTOR_ERROR, "this kernel was built without them");
-                        doctor_fix(f, "boot a kernel built with CONFIG_USER_NS=y");
+                        doctor_advise(f, "boot a kernel built with CONFIG_USER_NS=y");
                 } else {
                         explain(d, f, "cannot be made", DOCTOR_NS_USER);
                 }
@@ -272,8 +274,8 @@ static void fix_proc(const struct doctor *d, struct doctor_finding *f)
                 doctor_fix(f, "podman run --security-opt unmask=ALL …");
                 break;
         case DOCTOR_CONTAINER_KUBERNETES:
-                doctor_fix(f, "in the pod: hostUsers: false, and in the container's securityContext: "
-                              "procMount: Unmasked");
+                doctor_advise(f, "in the pod: hostUsers: false, and in the container's securityContext: "
+                                 "procMount: Unmasked");
                 break;
         default:
                 if (d->facts.container == DOCTOR_CONTAINER_NONE &&
@@ -325,7 +327,7 @@ void doctor_check_seccomp(const struct doctor *d, struct doctor_finding *f)
         }
         doctor_found(f, DOCTOR_ERROR, "this kernel cannot filter system calls: %s",
                      strerror(d->trial.seccomp));
-        doctor_fix(f, "boot a kernel built with CONFIG_SECCOMP_FILTER=y");
+        doctor_advise(f, "boot a kernel built with CONFIG_SECCOMP_FILTER=y");
 }
 
 void doctor_check_landlock(const struct doctor *d, struct doctor_finding *f)

@@ -14,24 +14,37 @@ static bool is_cgroup(const char *enforcer)
         return strncmp(enforcer, "cgroup", strlen("cgroup")) == 0;
 }
 
+// Root takes controllers without asking anybody.
+static void fix_by_root(const struct doctor *d, struct doctor_finding *f)
+{
+        doctor_fix(f, "%s%s …   # root takes the controllers itself", doctor_sudo(d), doctor_program(d));
+}
+
 // The host's controllers are those of version 1, which an ordinary user cannot have.
 static void explain_version_1(const struct doctor *d, struct doctor_finding *f, const char *held)
 {
         const char *sudo = doctor_sudo(d);
+        bool in_container = d->facts.container != DOCTOR_CONTAINER_NONE;
 
         doctor_found(f, DOCTOR_WARNING,
                      "%s: this host's controllers are on cgroup version 1%s, which only root can hand out",
                      held, d->facts.cgroup2 ? " (its cgroup2 mount has none)" : "");
-        if (d->facts.systemd)
-                doctor_fix(f,
-                           "%ssed -i 's/^GRUB_CMDLINE_LINUX=\"/&systemd.unified_cgroup_hierarchy=1 /' "
-                           "/etc/default/grub && %supdate-grub && %sreboot",
-                           sudo, sudo, sudo);
+        const char *parameter =
+                d->facts.systemd || in_container ? "systemd.unified_cgroup_hierarchy=1" : "cgroup_no_v1=all";
+
+        if (d->facts.grub || in_container)
+                doctor_fix(
+                        f,
+                        "%s%ssed -i 's/^GRUB_CMDLINE_LINUX=\"/&%s /' /etc/default/grub && %supdate-grub && "
+                        "%sreboot",
+                        in_container ? "on the container's host: " : "", sudo, parameter, sudo, sudo);
         else
-                doctor_fix(f, "start the host with cgroup version 2 alone (kernel parameter "
-                              "cgroup_no_v1=all, and cgroup2 mounted on /sys/fs/cgroup)");
-        if (d->facts.container == DOCTOR_CONTAINER_NONE)
-                doctor_fix(f, "start it as root, which takes the controllers of version 1");
+                doctor_advise(f,
+                              "add %s to the command line of the kernel, where the boot loader has it, and "
+                              "start the host again",
+                              parameter);
+        if (!in_container)
+                fix_by_root(d, f);
 }
 
 static void explain_read_only(const struct doctor *d, struct doctor_finding *f, const char *held)
@@ -42,7 +55,8 @@ static void explain_read_only(const struct doctor *d, struct doctor_finding *f, 
                 doctor_fix(f, "podman run --security-opt unmask=/sys/fs/cgroup …");
                 break;
         case DOCTOR_CONTAINER_KUBERNETES:
-                doctor_fix(f, "give the container a writable cgroup (containerd: cgroup_writable = true in "
+                doctor_advise(f,
+                              "give the container a writable cgroup (containerd: cgroup_writable = true in "
                               "its runtime's settings)");
                 break;
         default:
@@ -76,7 +90,7 @@ static void explain_partial(const struct doctor *d, struct doctor_finding *f, co
         doctor_found(f, DOCTOR_WARNING, "%s: not handed down to us, of the controllers: %s", held,
                      missing.data);
         if (!d->facts.systemd || d->facts.uid == 0) {
-                doctor_fix(f, "hand them down: write them to cgroup.subtree_control of the cgroups above");
+                doctor_advise(f, "hand them down: write them to cgroup.subtree_control of the cgroups above");
                 return;
         }
         // systemd before 252 gives users memory and pids alone.
@@ -97,7 +111,7 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
         if (!facts->systemd) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: there is no systemd here that could give an ordinary user a cgroup", held);
-                doctor_fix(f, "start it as root");
+                fix_by_root(d, f);
         } else if (!facts->sd_bus) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: this program was built without sd-bus, so it cannot ask systemd for a "
@@ -127,7 +141,8 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
                         doctor_fix_unit(d, f, "Delegate=yes");
                 doctor_fix(f, "%sloginctl enable-linger %s", sudo, user != NULL ? user : "");
                 if (facts->unit == NULL)
-                        doctor_fix(f, "run it as a system service with Delegate=yes");
+                        doctor_fix(f, "%ssystemd-run --uid=%u --same-dir --property=Delegate=yes --pty %s …",
+                                   sudo, (unsigned)facts->uid, doctor_program(d));
         } else if (!facts->user_bus) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: the systemd of the user %s cannot be reached: there is no /run/user/%u/bus",
@@ -139,9 +154,8 @@ static void explain_user(const struct doctor *d, struct doctor_finding *f, const
                              d->host.limits_why != NULL ? d->host.limits_why : "systemd gave no cgroup");
                 if (facts->unit != NULL)
                         doctor_fix_unit(d, f, "Delegate=yes");
-                doctor_fix(f,
-                           "systemctl --user daemon-reexec, or look for the reason with: journalctl --user "
-                           "-b -n 50");
+                doctor_fix(f, "systemctl --user daemon-reexec");
+                doctor_fix(f, "journalctl --user -b -n 50   # may have the reason");
         }
 }
 
@@ -209,8 +223,9 @@ static void check_ids_of_root(const struct doctor *d, struct doctor_finding *f)
                         "this root is the host's, but the ids %u to %u are not mapped here, and programs "
                         "are never run as root",
                         base, last);
-                doctor_fix(f, "start it as an ordinary user");
-                doctor_fix(f, "--set sandbox.root_id_base=N, the first of 65536 ids that /proc/self/uid_map "
+                doctor_advise(f, "start it as an ordinary user");
+                doctor_advise(f,
+                              "--set sandbox.root_id_base=N, the first of 65536 ids that /proc/self/uid_map "
                               "has and nobody uses");
                 return;
         }
@@ -219,8 +234,8 @@ static void check_ids_of_root(const struct doctor *d, struct doctor_finding *f)
                 "single: programs run with the id of this root, who is the ordinary user %u outside this "
                 "container; it has no ids %u to %u to give them",
                 d->facts.root_outside, base, last);
-        doctor_fix(f, "start it as an ordinary user of the container who has a range in the container's "
-                      "/etc/subuid and /etc/subgid");
+        doctor_advise(f, "start it as an ordinary user of the container who has a range in the container's "
+                         "/etc/subuid and /etc/subgid");
 }
 
 // A command that gives the user ids; what must come before it, or "".
@@ -275,8 +290,8 @@ static void explain_single(const struct doctor *d, struct doctor_finding *f)
                         doctor_fix(f, "%s run …   # without --security-opt no-new-privileges",
                                    facts->container == DOCTOR_CONTAINER_DOCKER ? "docker" : "podman");
                 else
-                        doctor_fix(f, "start it without no_new_privs (setpriv --no-new-privs, systemd's "
-                                      "NoNewPrivileges=, a container's allowPrivilegeEscalation: false)");
+                        doctor_advise(f, "start it without no_new_privs (setpriv --no-new-privs, systemd's "
+                                         "NoNewPrivileges=, a container's allowPrivilegeEscalation: false)");
         } else if (facts->user == NULL) {
                 doctor_found(
                         f, DOCTOR_WARNING,
@@ -322,7 +337,7 @@ static void explain_single(const struct doctor *d, struct doctor_finding *f)
                 else if (facts->unit != NULL)
                         doctor_fix_unit(d, f, "Group=");
                 else
-                        doctor_fix(f, "start it with group %u", (unsigned)facts->primary_gid);
+                        doctor_advise(f, "start it with group %u", (unsigned)facts->primary_gid);
         } else if (facts->mappers_as_root && facts->root_is_weak) {
                 doctor_found(f, DOCTOR_WARNING,
                              "%s: newuidmap works as root here, but root has no CAP_SYS_ADMIN (it is not in "

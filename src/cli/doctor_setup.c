@@ -1,14 +1,14 @@
 // The checks of `doctor` that are about this installation: programs, directories, languages, images, and at
 // last a real run.
 
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "cli/doctor.h"
 #include "cli/languages.h"
-#include "history/history.h"
+#include "run/limits.h"
 #include "run/run.h"
 
 void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f)
@@ -16,7 +16,7 @@ void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f
         _cleanup_buf_ struct sr_buf all = {0};
 
         if (d->config_problems == NULL) {
-                doctor_found(f, DOCTOR_OK, "read without a mistake; `sandbox-runner config` lists it");
+                doctor_found(f, DOCTOR_OK, "read without a mistake; `%s config` lists it", doctor_program(d));
                 return;
         }
         for (size_t i = 0; d->config_problems[i] != NULL; i++)
@@ -24,7 +24,7 @@ void doctor_check_configuration(const struct doctor *d, struct doctor_finding *f
         // The message names the file or variable and what is allowed.
         doctor_found(f, DOCTOR_ERROR, "%s (the other checks use defaults in place of what is wrong)",
                      all.data);
-        doctor_fix(f, "correct it: no other command runs until then");
+        doctor_advise(f, "correct it: no other command runs until then");
 }
 
 void doctor_check_environment(const struct doctor *d, struct doctor_finding *f)
@@ -62,7 +62,7 @@ static void check_program(const struct doctor *d, struct doctor_finding *f, cons
                 return;
         }
         doctor_found(f, DOCTOR_ERROR, "%s", sr_error_message(error));
-        doctor_fix(f, "build or install all of the project: its programs work together");
+        doctor_advise(f, "build or install all of the project: its programs work together");
 }
 
 void doctor_check_spawner(const struct doctor *d, struct doctor_finding *f)
@@ -75,72 +75,102 @@ void doctor_check_image_program(const struct doctor *d, struct doctor_finding *f
         check_program(d, f, "sandbox-runner-image");
 }
 
-// Whether path can be written or made: 0, or the errno of the nearest part that exists.
-static int check_writable(const char *path, bool *ret_exists)
+// A language whose file gives runs more than a ceiling is there, but each of its runs is refused. The
+// refusal, freed by the caller; NULL when there is none.
+static struct sr_error *refusal_of(const struct doctor *d, const struct sr_language *language)
 {
-        _cleanup_free_ char *part = sr_strdup(path);
+        const struct sr_run_request request = {.timeout_s = d->config->default_timeout_s};
+        struct sr_config_stage compile, run;
+        struct sr_error *error = NULL;
 
-        *ret_exists = access(part, F_OK) == 0;
-        while (access(part, F_OK) < 0 && errno == ENOENT) {
-                char *slash = strrchr(part, '/');
-
-                if (slash == NULL)
-                        return ENOENT;
-                slash[slash == part ? 1 : 0] = '\0';
-        }
-        return access(part, W_OK) == 0 ? 0 : errno;
-}
-
-void doctor_check_store(const struct doctor *d, struct doctor_finding *f)
-{
-        bool exists;
-        int problem = check_writable(d->config->store, &exists);
-
-        if (d->store == NULL) {
-                doctor_found(f, DOCTOR_ERROR, "%s", d->store_problem);
-                doctor_fix(f, "name another directory with --store or images.store");
-        } else if (problem != 0) {
-                doctor_found(f, DOCTOR_WARNING, "%s cannot be written: %s; images cannot be brought in",
-                             d->config->store, strerror(problem));
-                doctor_fix(f, "make it writable, or name another directory with --store or images.store");
-        } else {
-                doctor_found(f, DOCTOR_OK, "%s%s%s%s", d->config->store,
-                             exists ? "" : ", to be made with the first image",
-                             d->config->lower_store != NULL ? "; under it " : "",
-                             d->config->lower_store != NULL ? d->config->lower_store : "");
-        }
+        (void)sr_run_limits(d->config, language, &request, &compile, &run, &error);
+        return error;
 }
 
 void doctor_check_languages(const struct doctor *d, struct doctor_finding *f)
 {
         _cleanup_buf_ struct sr_buf names = {0}, faults = {0};
+        bool is_refused = false;
 
         if (d->languages == NULL) {
                 doctor_found(f, DOCTOR_ERROR, "%s", d->languages_problem);
                 return;
         }
-        for (size_t i = 0; i < sr_language_count(d->languages); i++)
-                sr_buf_printf(&names, "%s%s", i > 0 ? ", " : "", sr_language_at(d->languages, i)->name);
         for (size_t i = 0; i < sr_language_problem_count(d->languages); i++) {
                 const struct sr_language_problem *problem = sr_language_problem_at(d->languages, i);
 
-                sr_buf_printf(&faults, "%s%s: %s", i > 0 ? "; " : "", problem->path, problem->reason);
+                sr_buf_printf(&faults, "\nnot used: %s: %s", problem->path, problem->reason);
+        }
+        for (size_t i = 0; i < sr_language_count(d->languages); i++) {
+                const struct sr_language *language = sr_language_at(d->languages, i);
+                _cleanup_error_ struct sr_error *error = refusal_of(d, language);
+
+                sr_buf_printf(&names, "%s%s", i > 0 ? ", " : "", language->name);
+                if (error != NULL)
+                        sr_buf_printf(&faults, "\nno runs of %s: %s", language->name,
+                                      sr_error_message(error));
+                is_refused |= error != NULL;
         }
         if (names.len == 0) {
-                doctor_found(f, DOCTOR_ERROR, "there is none%s%s", faults.len > 0 ? ": " : "",
-                             faults.len > 0 ? faults.data : "");
-                doctor_fix(f, "name a directory of language files with languages.directories");
+                doctor_found(f, DOCTOR_ERROR, "there is none%s", faults.len > 0 ? faults.data : "");
+                doctor_advise(f, "%s --set languages.directories=DIRECTORY, of language files",
+                              doctor_program(d));
         } else if (faults.len > 0) {
-                doctor_found(f, DOCTOR_WARNING, "%s; not used: %s", names.data, faults.data);
-                doctor_fix(f, "correct these files");
+                doctor_found(f, DOCTOR_WARNING, "%s%s", names.data, faults.data);
+                doctor_advise(f, "correct these files%s%s%s",
+                              is_refused ? ", or raise the ceilings that `" : "",
+                              is_refused ? doctor_program(d) : "", is_refused ? " config` lists" : "");
         } else {
                 doctor_found(f, DOCTOR_OK, "%s", names.data);
         }
 }
 
+// Lists of languages, each under what they have in common.
+struct groups {
+        char **heads;
+        char **names;
+};
+
+static void add_to_group(struct groups *groups, const char *head, const char *name)
+{
+        for (size_t i = 0; groups->heads != NULL && groups->heads[i] != NULL; i++)
+                if (strcmp(groups->heads[i], head) == 0) {
+                        char *longer = sr_asprintf("%s, %s", groups->names[i], name);
+
+                        free(groups->names[i]);
+                        groups->names[i] = longer;
+                        return;
+                }
+        sr_strv_append(&groups->heads, sr_strdup(head));
+        sr_strv_append(&groups->names, sr_strdup(name));
+}
+
+static void clear_groups(struct groups *groups)
+{
+        groups->heads = sr_strv_free(groups->heads);
+        groups->names = sr_strv_free(groups->names);
+}
+
+static void fix_images(const struct doctor *d, struct doctor_finding *f, char *const *recipes)
+{
+        _cleanup_buf_ struct sr_buf command = {0};
+
+        for (size_t i = 0; recipes != NULL && recipes[i] != NULL; i++) {
+                _cleanup_free_ char *recipe = doctor_quote(recipes[i]);
+
+                sr_buf_printf(&command, "%s%s image build %s", i > 0 ? " && " : "", doctor_program(d),
+                              recipe);
+        }
+        if (command.len > 0)
+                doctor_fix(f, "%s", command.data);
+        else
+                doctor_fix(f, "%s image import PATH --name REFERENCE", doctor_program(d));
+}
+
 void doctor_check_images(const struct doctor *d, struct doctor_finding *f)
 {
-        _cleanup_buf_ struct sr_buf ready = {0}, absent = {0}, advice = {0};
+        struct groups ready = {0}, absent = {0}, recipes = {0};
+        _cleanup_buf_ struct sr_buf found = {0};
 
         if (d->languages == NULL || d->store == NULL) {
                 doctor_found(f, DOCTOR_ERROR, "not looked at, because an earlier check failed");
@@ -153,82 +183,99 @@ void doctor_check_images(const struct doctor *d, struct doctor_finding *f)
                 int r = sr_languages_ready(d->store, language, &reference, &error);
 
                 if (reference != NULL) {
-                        sr_buf_printf(&ready, "%s%s for %s", ready.len > 0 ? ", " : "", reference,
-                                      language->name);
+                        add_to_group(&ready, reference, language->name);
                         continue;
                 }
-                sr_buf_printf(&absent, "%s%s (%s)", absent.len > 0 ? ", " : "", language->name,
-                              r < 0 ? sr_error_message(error) : language->image);
+                add_to_group(&absent, r < 0 ? sr_error_message(error) : language->image, language->name);
                 if (language->recipe != NULL)
-                        sr_buf_printf(&advice, "%ssandbox-runner image build %s", advice.len > 0 ? "; " : "",
-                                      language->recipe);
+                        add_to_group(&recipes, language->recipe, language->name);
         }
-        if (absent.len == 0 && ready.len > 0) {
-                doctor_found(f, DOCTOR_OK, "%s", ready.data);
-                return;
-        }
-        doctor_found(f, ready.len > 0 ? DOCTOR_WARNING : DOCTOR_ERROR, "%s%snone for %s",
-                     ready.len > 0 ? ready.data : "", ready.len > 0 ? "; " : "",
-                     absent.len > 0 ? absent.data : "any language");
-        doctor_fix(f, "%s",
-                   advice.len > 0 ? advice.data : "sandbox-runner image import PATH --name REFERENCE");
+        for (size_t i = 0; ready.heads != NULL && ready.heads[i] != NULL; i++)
+                sr_buf_printf(&found, "%s%s for %s", i > 0 ? "; " : "", ready.heads[i], ready.names[i]);
+        for (size_t i = 0; absent.heads != NULL && absent.heads[i] != NULL; i++)
+                sr_buf_printf(&found, "%snone for %s (%s)", found.len > 0 ? "; " : "", absent.names[i],
+                              absent.heads[i]);
+        if (found.len == 0)
+                sr_buf_append_text(&found, "none for any language");
+        doctor_found(f,
+                     ready.heads == NULL    ? DOCTOR_ERROR
+                     : absent.heads != NULL ? DOCTOR_WARNING
+                                            : DOCTOR_OK,
+                     "%s", found.data);
+        if (f->state != DOCTOR_OK)
+                fix_images(d, f, recipes.heads);
+        clear_groups(&ready);
+        clear_groups(&absent);
+        clear_groups(&recipes);
 }
 
-void doctor_check_history(const struct doctor *d, struct doctor_finding *f)
+// What one trial costs when it fails is a run's timeout.
+#define TRIALS_MAX 3
+
+struct trials {
+        bool ran;
+        size_t failed, refused; // refused before it was tried
+        struct sr_buf faults;
+        const char *recipe; // of one that failed
+};
+
+static void try_language(const struct doctor *d, const struct sr_language *language, struct doctor_finding *f,
+                         struct trials *trials)
 {
-        const char *path = d->config->database;
-        _cleanup_error_ struct sr_error *error = NULL;
-        _cleanup_history_ struct sr_history *history = NULL;
-        _cleanup_free_ char *notice = NULL;
-        struct sr_history_record *records = NULL;
-        size_t count = 0;
-        bool exists;
+        // A comment in most languages. Where it is a mistake instead, the interpreter that says so has run
+        // too.
+        struct sr_run_request request = {.language = language->name,
+                                         .code = "#\n",
+                                         .code_length = 2,
+                                         .timeout_s = d->config->default_timeout_s,
+                                         .stdin_fd = -1};
+        _cleanup_result_ struct sr_run_result *result = sr_runner_execute(d->runner, &request, NULL);
 
-        if (!d->config->history_enabled) {
-                doctor_found(f, DOCTOR_OK, "switched off (history.enabled)");
+        if (result->accepted && result->reason == SR_REASON_EXIT) {
+                doctor_found(f, trials->failed > 0 ? DOCTOR_WARNING : DOCTOR_OK,
+                             "an empty %s program ran in %s in %.0f ms%s%s", language->name, result->image,
+                             result->duration_ms, trials->failed > 0 ? "\n" : "",
+                             trials->failed > 0 ? trials->faults.data : "");
+                // Where one runs, it is not the host that another does not.
+                if (trials->recipe != NULL)
+                        doctor_fix(f, "%s image build %s", doctor_program(d), trials->recipe);
+                trials->ran = true;
                 return;
         }
-
-        int problem = check_writable(path, &exists);
-
-        if (sr_history_open(path, true, &history, &notice, &error) < 0 ||
-            sr_history_list(history, 1, &records, &count, &error) < 0) {
-                doctor_found(f, DOCTOR_WARNING, "%s", sr_error_message(error));
-                doctor_fix(f, "runs go on without it; move the file away or name another with --db");
-                return;
-        }
-        sr_history_records_free(records, count);
-        if (problem != 0) {
-                doctor_found(f, DOCTOR_WARNING, "%s cannot be written: %s; runs go on without being recorded",
-                             path, strerror(problem));
-                doctor_fix(f, "make it writable, or name another file with --db or history.database");
-                return;
-        }
-        doctor_found(f, DOCTOR_OK, "%s%s", path, exists ? "" : ", to be made with the first run");
+        sr_buf_printf(&trials->faults, "%san empty %s program did not run: %s: %s",
+                      trials->failed > 0 ? "\n" : "", language->name, sr_run_reason_name(result->reason),
+                      result->err);
+        trials->failed++;
+        if (result->accepted && language->recipe != NULL)
+                trials->recipe = language->recipe;
 }
 
-// An interpreted language before a compiled one, which takes longer; NULL when none is ready.
-static const struct sr_language *pick_language(const struct doctor *d)
+// Those that are ready and not refused, until one has run.
+static void try_languages(const struct doctor *d, bool compiled, struct doctor_finding *f,
+                          struct trials *trials)
 {
-        const struct sr_language *picked = NULL;
-
         for (size_t i = 0; d->languages != NULL && d->store != NULL && i < sr_language_count(d->languages);
              i++) {
                 const struct sr_language *language = sr_language_at(d->languages, i);
                 const char *reference = NULL;
 
-                if (sr_languages_ready(d->store, language, &reference, NULL) < 0 || reference == NULL)
+                if (trials->ran || trials->failed >= TRIALS_MAX)
+                        return;
+                if ((language->compile != NULL) != compiled ||
+                    sr_languages_ready(d->store, language, &reference, NULL) < 0 || reference == NULL)
                         continue;
-                if (picked == NULL || (picked->compile != NULL && language->compile == NULL))
-                        picked = language;
+                _cleanup_error_ struct sr_error *refusal = refusal_of(d, language);
+
+                if (refusal != NULL)
+                        trials->refused++;
+                else
+                        try_language(d, language, f, trials);
         }
-        return picked;
 }
 
 void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
 {
-        const struct sr_language *language = pick_language(d);
-        _cleanup_result_ struct sr_run_result *result = NULL;
+        struct trials trials = {0};
 
         if (d->runner == NULL) {
                 // What the trial of the host met is explained where it belongs.
@@ -238,25 +285,16 @@ void doctor_check_run(const struct doctor *d, struct doctor_finding *f)
                         doctor_found(f, DOCTOR_ERROR, "no sandbox can be made: %s", d->runner_problem);
                 return;
         }
-        if (language == NULL) {
-                doctor_found(f, DOCTOR_ERROR,
-                             "sandboxes can be made; not tried, because no language is ready");
-                return;
-        }
-
-        // A comment in most languages. Where it is a mistake instead, the interpreter that says so has run
-        // too.
-        struct sr_run_request request = {.language = language->name,
-                                         .code = "#\n",
-                                         .code_length = 2,
-                                         .timeout_s = d->config->default_timeout_s,
-                                         .stdin_fd = -1};
-
-        result = sr_runner_execute(d->runner, &request, NULL);
-        if (result->accepted && result->reason == SR_REASON_EXIT)
-                doctor_found(f, DOCTOR_OK, "an empty %s program ran in %s in %.0f ms", language->name,
-                             result->image, result->duration_ms);
-        else
-                doctor_found(f, DOCTOR_ERROR, "an empty %s program did not run: %s: %s", language->name,
-                             sr_run_reason_name(result->reason), result->err);
+        // An interpreted language before a compiled one, which takes longer.
+        try_languages(d, false, f, &trials);
+        try_languages(d, true, f, &trials);
+        if (!trials.ran && trials.failed > 0)
+                doctor_found(f, DOCTOR_ERROR, "%s", trials.faults.data);
+        else if (!trials.ran)
+                doctor_found(f, DOCTOR_ERROR, "sandboxes can be made; not tried, because %s",
+                             trials.refused > 0
+                                     ? "the files of all languages that are ready give runs more than "
+                                       "a ceiling (see languages)"
+                                     : "no language is ready");
+        sr_buf_clear(&trials.faults);
 }

@@ -182,6 +182,7 @@ int sr_cli_main(int argc, char **argv)
         int status;
 
         settle(&cli);
+        cli.program = argc > 0 && *argv[0] != '\0' ? argv[0] : "sandbox-runner";
         cli.program_directory = sr_config_program_directory();
         status = sr_verb_serve.main(&cli, argc > 0 ? argv + 1 : argv);
         sr_freep(&cli.config_file);

@@ -8,11 +8,11 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "cli/text.h"
 
-enum { OPTION_JSON = 256 };
+enum { OPTION_JSON = 256, OPTION_STRICT };
 
 static const struct sr_option options[] = {
+        {OPTION_STRICT, "strict-limits", NULL, "as runs that are refused where a limit has no cgroup"},
         {OPTION_JSON, "json", NULL, "print a JSON object"},
         {0},
 };
@@ -70,6 +70,7 @@ static void open_doctor(struct doctor *d, const struct sr_config *config)
         sr_host_try(&d->trial);
         doctor_facts_read("", d->config->root_id_base, &d->facts);
         d->facts.programs = program_pattern(d->cli);
+        d->program = doctor_quote(d->cli->program);
         if (sr_language_load(d->config->catalogues, &d->languages, &languages_error) < 0)
                 d->languages_problem = sr_strdup(sr_error_message(languages_error));
         if (sr_image_store_open(d->config->store, d->config->lower_store, &d->store, &store_error) < 0)
@@ -89,6 +90,7 @@ static void close_doctor(struct doctor *d)
         d->store = sr_image_store_close(d->store);
         sr_freep(&d->languages_problem);
         sr_freep(&d->store_problem);
+        sr_freep(&d->program);
         doctor_facts_clear(&d->facts);
 }
 
@@ -103,6 +105,19 @@ static void write_string(struct sr_json_writer *w, const char *key, const char *
         }
         sr_utf8_append_sanitized(&clean, text, strlen(text));
         sr_json_string(w, key, clean.data != NULL ? clean.data : "");
+}
+
+// In one line.
+static void write_found(struct sr_json_writer *w, const char *found)
+{
+        _cleanup_buf_ struct sr_buf line = {0};
+
+        for (; *found != '\0'; found++)
+                if (*found == '\n')
+                        sr_buf_append_text(&line, "; ");
+                else
+                        sr_buf_append_char(&line, *found);
+        write_string(w, "found", line.data != NULL ? line.data : "");
 }
 
 static void write_json(const struct doctor *d, const struct doctor_finding *findings, bool ready,
@@ -125,7 +140,7 @@ static void write_json(const struct doctor *d, const struct doctor_finding *find
                 sr_json_string(&w, "title", checks[i].title);
                 sr_json_string(&w, "state", state_names[findings[i].state]);
                 sr_json_bool(&w, "needed", checks[i].need != DOCTOR_OPTIONAL);
-                write_string(&w, "found", findings[i].found);
+                write_found(&w, findings[i].found);
                 write_string(&w, "fix", findings[i].fix);
                 sr_json_close_object(&w);
         }
@@ -136,22 +151,7 @@ static void write_json(const struct doctor *d, const struct doctor_finding *find
 
 static void write_text(const struct doctor_finding *findings, bool ready, struct sr_buf *out)
 {
-        _cleanup_table_ struct sr_text_table table = {.columns = 3};
-
-        for (size_t i = 0; i < CHECK_COUNT; i++) {
-                char *rest = findings[i].fix, *line;
-                const char *mark = "→";
-
-                sr_text_table_add(&table, state_names[findings[i].state]);
-                sr_text_table_add(&table, checks[i].title);
-                sr_text_table_add(&table, findings[i].found);
-                for (; (line = strsep(&rest, "\n")) != NULL; mark = "or") {
-                        sr_text_table_add(&table, " ");
-                        sr_text_table_add(&table, " ");
-                        sr_text_table_addf(&table, "%s %s", mark, line);
-                }
-        }
-        sr_text_table_print(&table, out);
+        doctor_write_text(checks, findings, CHECK_COUNT, state_names, doctor_text_width(), out);
         sr_buf_append_text(out, ready ? "\nSnippets can run here.\n"
                                       : "\nSnippets cannot run here yet: see the errors.\n");
 }
@@ -201,10 +201,19 @@ static int doctor_main(struct sr_cli *cli, char *const *arguments)
 {
         _cleanup_config_ struct sr_config *config = NULL;
         _cleanup_strv_ char **problems = NULL;
-        bool json;
+        bool json = false;
 
-        if (!sr_cli_read_listing(cli, arguments, NULL, &json))
-                return cli->status;
+        sr_cli_scan(cli, arguments);
+        for (enum sr_cli_item item; (item = sr_cli_next(cli)) != SR_CLI_END;) {
+                if (item == SR_CLI_STOP)
+                        return cli->status;
+                if (item == SR_CLI_WORD)
+                        return sr_cli_usage(cli, "unexpected argument \"%s\"", cli->scan.value);
+                if (cli->scan.option->id == OPTION_STRICT)
+                        sr_strv_append(&cli->flags, sr_strdup(SR_CLI_STRICT_LIMITS));
+                else
+                        json = true;
+        }
 
         int status = sr_cli_load_config_with(cli, &config, &problems);
 
@@ -215,7 +224,7 @@ static int doctor_main(struct sr_cli *cli, char *const *arguments)
 
 const struct sr_verb sr_verb_doctor = {
         .name = "doctor",
-        .usage = (const char *const[]){"doctor [--json]", NULL},
+        .usage = (const char *const[]){"doctor [--strict-limits] [--json]", NULL},
         .summary = "check what this host offers and what is missing",
         .description =
                 "Checks what a sandbox needs of this host, and this installation, and runs an empty "

@@ -128,9 +128,10 @@ static int serve_main(struct sr_cli *cli, char *const *arguments)
                         if (transport != NULL)
                                 return sr_cli_usage(cli, "--transport is for the server, not for `%s`",
                                                     verb->name);
-                        if (strict && verb != &sr_verb_run)
+                        if (strict && verb != &sr_verb_run && verb != &sr_verb_doctor)
                                 return sr_cli_usage(
-                                        cli, "--strict-limits is for the server and for `run`, not for `%s`",
+                                        cli,
+                                        "--strict-limits is for the server, `run` and `doctor`, not for `%s`",
                                         verb->name);
                         cli->verb = verb;
                         return verb->main(cli, cli->scan.next);

@@ -28,6 +28,12 @@ def inside(runner, script, *args, unshare=("--user", "--map-root-user"), **optio
                       argv0="unshare", **options)
 
 
+def needs_root(test):
+    """For tests that mount over the host's files, in a namespace of their own. Where an ordinary user started the
+    suite there is no such test, and the closing line says that nothing ran as root."""
+    return test if os.geteuid() == 0 else None
+
+
 def test_doctor_says_that_snippets_run(as_each):
     done = as_each.run("doctor")
     assert done.code == 0 and done.out.endswith("Snippets can run here.\n"), repr(done)
@@ -57,7 +63,7 @@ def test_doctor_says_what_is_missing_and_what_brings_it(runner):
     env = {"SANDBOX_RUNNER_IMAGES_LOWER_STORE": None}
     done = runner.run("doctor", env=env)
     assert done.code == 1 and "Snippets cannot run here" in done.out
-    assert "→ sandbox-runner image build" in done.out
+    assert f"→ {runner.program} image build" in done.out
     report, checks = examined(runner.run("doctor", "--json", env=env))
     assert report["ready"] is False
     assert {name for name, check in checks.items() if check["state"] == "error"} >= {"images", "trial-run"}
@@ -69,6 +75,121 @@ def test_doctor_looks_at_what_is_set(runner):
     _report, checks = examined(runner.run("doctor", "--json", "--db", damaged, "--store", "file/images"))
     assert checks["history"]["state"] == "warning" and str(damaged) in checks["history"]["found"]
     assert checks["store"]["state"] != "ok", checks["store"]
+
+
+def test_doctor_prints_the_program_as_it_was_started(runner):
+    """So that what it says can be typed: the program need not be in PATH."""
+    bin_directory, name = os.path.split(runner.program)
+    env = {"SANDBOX_RUNNER_IMAGES_LOWER_STORE": None}
+    (runner.place / "here").symlink_to(bin_directory)
+    done = runner.run("doctor", "--json", argv0=f"here/{name}", env=env)
+    _report, checks = examined(done)
+    assert checks["images"]["fix"].startswith(f"here/{name} image build "), checks["images"]
+    done = runner.run("doctor", "--json", argv0=name, env={**env, "PATH": f"{bin_directory}:{os.environ['PATH']}"})
+    _report, checks = examined(done)
+    assert checks["images"]["fix"].startswith(f"{name} image build "), checks["images"]
+
+
+def test_doctor_tries_another_language_than_one_above_a_ceiling(runner):
+    languages = runner.place / "languages"
+    languages.mkdir()
+    plain = json.loads((support.CHECKOUT / "images" / "python.json").read_text())
+    for name in ("aaa", "bbb"):
+        plain.update(aliases=[], extensions=[f".{name}"], limits={"run": {"memory": "4G"}})
+        (languages / f"{name}.json").write_text(json.dumps(plain))
+    (languages / "ccc.json").write_text("{")
+    (languages / "ddd.json").write_text("[]")
+    env = {"SANDBOX_RUNNER_LANGUAGES_DIRECTORIES": f"{support.CHECKOUT / 'images'}:{languages}",
+           "SANDBOX_RUNNER_RUN_MAX_MEMORY": "2G"}
+    _report, checks = examined(done := runner.run("doctor", "--json", env=env))
+    assert done.code == 0 and checks["trial-run"]["state"] == "ok", repr(done)
+    assert "python program ran" in checks["trial-run"]["found"]
+    assert checks["languages"]["state"] == "warning" and "run.max_memory" in checks["languages"]["found"]
+    assert "\n" not in checks["languages"]["found"]
+    for name in ("aaa", "bbb", "ccc", "ddd"):
+        assert str(languages / f"{name}.json") in checks["languages"]["found"], checks["languages"]
+    lines = runner.run("doctor", env=env).out.splitlines()
+    for name in ("aaa", "bbb", "ccc", "ddd"):
+        assert sum(str(languages / f"{name}.json") in line for line in lines) == 1, lines
+    assert not [line for line in lines if line.count(str(languages)) > 1], lines
+    # With no other language left it says why none ran.
+    for name in ("ccc", "ddd"):
+        (languages / f"{name}.json").unlink()
+    env["SANDBOX_RUNNER_LANGUAGES_DIRECTORIES"] = str(languages)
+    _report, checks = examined(done := runner.run("doctor", "--json", env=env))
+    assert done.code == 1 and "ceiling" in checks["trial-run"]["found"], checks["trial-run"]
+
+
+def test_doctor_names_an_image_once(runner):
+    plain = json.loads((support.CHECKOUT / "images" / "python.json").read_text())
+    languages = runner.place / "languages"
+    languages.mkdir()
+    for name in ("aaa", "bbb"):
+        plain.update(aliases=[], extensions=[f".{name}"])
+        (languages / f"{name}.json").write_text(json.dumps(plain))
+    env = {"SANDBOX_RUNNER_LANGUAGES_DIRECTORIES": str(languages)}
+    _report, checks = examined(runner.run("doctor", "--json", env=env))
+    assert checks["images"]["found"].endswith(" for aaa, bbb") and checks["images"]["found"].count(":") == 1
+    _report, checks = examined(runner.run("doctor", "--json", env={**env, "SANDBOX_RUNNER_IMAGES_LOWER_STORE": None}))
+    assert checks["images"]["fix"].count("image build") == 1, checks["images"]
+
+
+def test_doctor_writes_for_the_width_of_the_screen(runner):
+    env = {"SANDBOX_RUNNER_IMAGES_LOWER_STORE": None, "SANDBOX_RUNNER_LOG_LEVEL": "x"}
+    wide = runner.run("doctor", env=env).out.splitlines()
+    assert any(len(line) > 100 for line in wide)
+    narrow = runner.run("doctor", env={**env, "COLUMNS": "80"}).out.splitlines()
+    long = [line for line in narrow if len(line) > 80]
+    assert len(narrow) > len(wide) and all(len(line.split()[-1]) > 40 or "/" in line for line in long), long
+    mended = [line.split() for line in narrow]
+    assert "".join(sum(mended, [])).replace("\\", "") == "".join(sum((line.split() for line in wide), []))
+
+
+def test_doctor_takes_strict_limits(as_each):
+    for arguments in (["doctor", "--strict-limits", "--json"], ["--strict-limits", "doctor", "--json"]):
+        done = as_each.run(*arguments)
+        report, checks = examined(done)
+        held = all(enforcer.startswith("cgroup") for enforcer in report["limits"].values())
+        assert (done.code == 0) == held and report["ready"] == held, repr(done)
+        assert checks["limits"]["state"] == ("ok" if held else "error")
+        assert held or "Strict limits are wanted" in checks["trial-run"]["found"]
+    assert as_each.run("--strict-limits", "config").code == 2
+
+
+def test_doctor_says_how_to_make_a_place_writable(as_user):
+    def shell(command):
+        assert as_user.run("-c", command, argv0="sh").code == 0, command
+
+    state, store = as_user.place / "records", as_user.place / "my pictures"
+    options = ("--db", state / "history.db", "--store", store)
+    shell(f"mkdir '{state}' '{store}'")
+    assert as_user.run("run", "-l", "python", "-c", "1", *options).code == 0 and (state / "history.db").exists()
+    shell(f"chmod 500 '{state}' '{store}'")
+    _report, checks = examined(as_user.run("doctor", "--json", *options))
+    for name, word in (("history", state), ("store", f"'{store}'")):
+        assert checks[name]["state"] == "warning", checks[name]
+        command, another = checks[name]["fix"].splitlines()
+        assert command == f"chmod u+rwX {word}" and another.startswith("export SANDBOX_RUNNER_"), checks[name]
+        shell(command)
+    _report, checks = examined(as_user.run("doctor", "--json", *options))
+    assert checks["history"]["state"] == checks["store"]["state"] == "ok", checks
+
+
+@needs_root
+def test_doctor_gives_back_what_root_made(lab, as_user):
+    """The store and the history of somebody who began with sudo."""
+    state, store = as_user.place / "sandbox-runner", as_user.place / "pictures"
+    options = ("--db", state / "history.db", "--store", store)
+    for place in (state, store):
+        place.mkdir()
+        (place / "history.db").touch()
+    _report, checks = examined(as_user.run("doctor", "--json", *options))
+    owner = f"{as_user.identity.uid}:{as_user.identity.gid}"
+    for name, place in (("history", state), ("store", store)):
+        assert checks[name]["fix"].splitlines()[0] == f"sudo chown -R {owner} {place}", checks[name]
+    # A directory that others may use is not given away.
+    _report, checks = examined(as_user.run("doctor", "--json", "--db", "/etc/history.db"))
+    assert checks["history"]["fix"].startswith("export "), checks["history"]
 
 
 # Configuration and environment
@@ -156,12 +277,6 @@ def test_doctor_names_what_a_host_forbids(runner, check):
     run = inside(runner, spoil, "run", "-l", "python", "-c", "print(1)", unshare=ALL)
     assert run.code == 125, repr(run)
     one_sentence(run)
-
-
-def needs_root(test):
-    """For tests that mount over the host's files, in a namespace of their own. Where an ordinary user started the
-    suite there is no such test, and the closing line says that nothing ran as root."""
-    return test if os.geteuid() == 0 else None
 
 
 def as_user_after(lab, as_user, script, *args):

@@ -24,7 +24,9 @@ static void test_limits_without_a_user_manager(void **state)
         assert_int_equal(system(command), 0);
         expect(host, doctor_check_limits, DOCTOR_WARNING, WATCHED ": no systemd of the user ann is running",
                "sudo loginctl enable-linger ann");
-        assert_non_null(strstr(host->finding.fix, "\nrun it as a system service with Delegate=yes"));
+        assert_non_null(strstr(host->finding.fix,
+                               "\nsudo systemd-run --uid=1000 --same-dir --property=Delegate=yes "
+                               "--pty sandbox-runner …"));
         host->config.strict_limits = true;
         expect(host, doctor_check_limits, DOCTOR_ERROR, WATCHED, "enable-linger");
 }
@@ -82,7 +84,7 @@ static void test_limits_without_systemd(void **state)
         _cleanup_free_ char *command = sr_asprintf("rm -rf '%s/run/systemd'", host->root);
 
         assert_int_equal(system(command), 0);
-        expect(host, doctor_check_limits, DOCTOR_WARNING, "no systemd here", "start it as root");
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "no systemd here", "sudo sandbox-runner …");
 }
 
 static void test_limits_that_systemd_did_not_give(void **state)
@@ -112,12 +114,19 @@ static void test_limits_some_of_which_are_handed_down(void **state)
 static void test_limits_of_version_1(void **state)
 {
         struct host *host = *state;
+        put(host, "/etc/default/grub", "");
         const char *boot = "systemd.unified_cgroup_hierarchy=1 /' /etc/default/grub && sudo update-grub";
 
         put(host, "/sys/fs/cgroup/memory/cgroup.procs", "");
         put(host, "/proc/self/mountinfo", MOUNTS VERSION_1);
         expect(host, doctor_check_limits, DOCTOR_WARNING, "are on cgroup version 1, which only root", boot);
-        assert_non_null(strstr(host->finding.fix, "\nstart it as root"));
+        assert_non_null(strstr(host->finding.fix, "\nsudo sandbox-runner …"));
+        be_in_pid_namespace(host, "pid:[1]");
+        put(host, "/run/systemd/container", "");
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "are on cgroup version 1",
+               "on the container's host: sudo sed -i "
+               "'s/^GRUB_CMDLINE_LINUX=\"/&systemd.unified_cgroup_hierarchy=1");
+        be_in_pid_namespace(host, "pid:[4026531836]");
         // The hybrid layout: a cgroup2 mount beside them that has none.
         put(host, "/sys/fs/cgroup/unified/cgroup.procs", "");
         put(host, "/sys/fs/cgroup/unified/cgroup.controllers", "hugetlb\n");
@@ -132,6 +141,22 @@ static void test_limits_of_version_1(void **state)
         host->doctor.host.limits_why = sr_strdup("no cgroup could be made");
         expect(host, doctor_check_limits, DOCTOR_WARNING, "no cgroup could be made", NULL);
         sr_freep(&host->doctor.host.limits_why);
+}
+
+// Without GRUB, whose files we know, there are only words.
+static void test_limits_of_version_1_without_grub(void **state)
+{
+        struct host *host = *state;
+        _cleanup_free_ char *command = sr_asprintf("rm -rf '%s/run/systemd'", host->root);
+
+        put(host, "/sys/fs/cgroup/memory/cgroup.procs", "");
+        put(host, "/proc/self/mountinfo", MOUNTS VERSION_1);
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "are on cgroup version 1",
+               "add systemd.unified_cgroup_hierarchy=1 to the command line of the kernel");
+        assert_int_equal(host->finding.words, 1);
+        assert_int_equal(system(command), 0);
+        expect(host, doctor_check_limits, DOCTOR_WARNING, "are on cgroup version 1",
+               "add cgroup_no_v1=all to");
 }
 
 static void test_limits_without_a_mount(void **state)
@@ -332,6 +357,7 @@ int main(void)
                 TEST(test_limits_that_systemd_did_not_give),
                 TEST(test_limits_some_of_which_are_handed_down),
                 TEST(test_limits_of_version_1),
+                TEST(test_limits_of_version_1_without_grub),
                 TEST(test_limits_without_a_mount),
                 TEST(test_limits_in_a_container),
                 TEST(test_ids_of_their_own),
