@@ -17,7 +17,7 @@ static bool is_cgroup(const char *enforcer)
 // Root takes controllers without asking anybody.
 static void fix_by_root(const struct doctor *d, struct doctor_finding *f)
 {
-        doctor_fix(f, "%s%s …   # root takes the controllers itself", doctor_sudo(d), doctor_program(d));
+        doctor_fix(f, "%s%s …   # root hands them out", doctor_sudo(d), doctor_program(d));
 }
 
 // The host's controllers are those of version 1, which an ordinary user cannot have.
