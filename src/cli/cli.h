@@ -29,7 +29,7 @@ struct sr_verb {
         const char *name;
         const char *const *usage;        // what follows "sandbox-runner ", NULL-terminated
         const char *summary;             // its line in the list of commands
-        const char *description;         // the text of its help, wrapped
+        const char *description;         // the text of its help; wrapped when it is shown
         const struct sr_option *options; // its own; NULL when `main` hands its arguments on unread
         int usage_status;                // exit status when the command line is wrong
         int failure_status;              // exit status when we fail

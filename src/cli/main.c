@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "main/main.h"
 
 static const struct sr_verb *const verbs[] = {
@@ -45,11 +46,13 @@ void sr_cli_help(const struct sr_verb *verb, struct sr_buf *out)
         if (whole)
                 verb = &sr_verb_serve;
         describe_usage(verb, out);
-        sr_buf_printf(out, "\n%s\n", verb->description);
+        sr_buf_append_char(out, '\n');
+        sr_text_append_wrapped(out, verb->description, 0);
+        sr_buf_append_char(out, '\n');
         if (whole) {
                 sr_buf_append_text(out, "\nCommands:\n");
                 for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-                        sr_buf_printf(out, "  %-26s %s\n", verbs[i]->name, verbs[i]->summary);
+                        sr_option_describe_line(verbs[i]->name, verbs[i]->summary, out);
         }
         if (verb->options != NULL && verb->options[0].name != NULL) {
                 sr_buf_append_text(out, "\nOptions:\n");
@@ -57,10 +60,15 @@ void sr_cli_help(const struct sr_verb *verb, struct sr_buf *out)
         }
         sr_buf_append_text(out, "\nOptions of every command:\n");
         sr_option_describe(sr_option_global, out);
-        if (whole)
-                sr_buf_append_text(out,
-                                   "\n`sandbox-runner help COMMAND` says more about one; so does the manual "
-                                   "page, sandbox-runner(1).\n");
+        if (whole) {
+                sr_buf_append_char(out, '\n');
+                sr_text_append_wrapped(
+                        out,
+                        "`sandbox-runner help COMMAND` says more about one; so does the manual "
+                        "page, sandbox-runner(1).",
+                        0);
+                sr_buf_append_char(out, '\n');
+        }
 }
 
 static enum sr_cli_item stop(struct sr_cli *cli, int status)

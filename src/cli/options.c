@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "cli/text.h"
 #include "config/config.h"
 
 static bool has_letter(const struct sr_option *option)
@@ -179,6 +180,13 @@ const char *sr_option_tunable(const struct sr_option *option)
         }
 }
 
+void sr_option_describe_line(const char *left, const char *help, struct sr_buf *out)
+{
+        sr_buf_printf(out, "  %-26s ", left);
+        sr_text_append_wrapped(out, help, 29);
+        sr_buf_append_char(out, '\n');
+}
+
 void sr_option_describe(const struct sr_option *table, struct sr_buf *out)
 {
         for (const struct sr_option *option = table; option->name != NULL; option++) {
@@ -187,6 +195,6 @@ void sr_option_describe(const struct sr_option *table, struct sr_buf *out)
                         has_letter(option) ? option->id : ' ', has_letter(option) ? ", " : "  ", option->name,
                         option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
 
-                sr_buf_printf(out, "  %-26s %s\n", left, option->help);
+                sr_option_describe_line(left, option->help, out);
         }
 }

@@ -64,5 +64,7 @@ int sr_option_integer(const char *name, const char *text, int64_t minimum, int64
 int sr_option_limit(const char *name, const char *tunable, const char *text, uint64_t *ret,
                     struct sr_error **error);
 
-// Appends the table as --help shows it, one line an option.
+// Appends a line of help, wrapped: what is explained, and the explanation.
+void sr_option_describe_line(const char *left, const char *help, struct sr_buf *out);
+// Appends the table as --help shows it.
 void sr_option_describe(const struct sr_option *table, struct sr_buf *out);

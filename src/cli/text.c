@@ -2,9 +2,14 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+
+#define LINE_WIDTH 80
+#define BLANKS     " \n"
 
 // C0, DEL, and C1 (U+0080 to U+009F), which terminals obey too.
 static bool is_control(const char *text, size_t length)
@@ -85,10 +90,54 @@ static size_t width(const char *text)
         return characters;
 }
 
+void sr_text_append_wrapped(struct sr_buf *out, const char *text, size_t indent)
+{
+        size_t column = indent;
+
+        for (text += strspn(text, BLANKS); *text != '\0'; text += strspn(text, BLANKS)) {
+                _cleanup_free_ char *word = sr_memdup0(text, strcspn(text, BLANKS));
+                size_t length = width(word);
+
+                if (column > indent && column + 1 + length > LINE_WIDTH) {
+                        sr_buf_printf(out, "\n%*s", (int)indent, "");
+                        column = indent;
+                } else if (column > indent) {
+                        sr_buf_append_char(out, ' ');
+                        column++;
+                }
+                sr_buf_append_text(out, word);
+                column += length;
+                text += strlen(word);
+        }
+}
+
+size_t sr_text_terminal_width(void)
+{
+        struct winsize size;
+
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// So much of the last column is shown on the narrowest terminal.
+#define CUT_MIN 8
+
+// Appends a cell that begins after `before` characters.
+static void append_last(const struct sr_text_table *table, const char *cell, size_t before,
+                        struct sr_buf *out)
+{
+        size_t room = table->width > before + CUT_MIN ? table->width - before : CUT_MIN;
+
+        if (table->width == 0 || width(cell) <= room)
+                sr_buf_append_text(out, cell);
+        else
+                sr_buf_printf(out, "%.*s…", (int)sr_utf8_prefix(cell, strlen(cell), room - 1), cell);
+}
+
 void sr_text_table_print(const struct sr_text_table *table, struct sr_buf *out)
 {
         size_t count = sr_strv_length(table->cells);
         _cleanup_free_ size_t *widths = sr_new_array(size_t, table->columns);
+        size_t before = 0;
 
         for (size_t i = 0; i < count; i++) {
                 size_t w = width(table->cells[i]);
@@ -99,11 +148,15 @@ void sr_text_table_print(const struct sr_text_table *table, struct sr_buf *out)
         for (size_t i = 0; i < count; i++) {
                 size_t column = i % table->columns;
 
-                sr_buf_append_text(out, table->cells[i]);
+                if (column == 0)
+                        before = 0;
                 if (column + 1 == table->columns || i + 1 == count) {
+                        append_last(table, table->cells[i], before, out);
                         sr_buf_append_char(out, '\n');
                         continue;
                 }
+                sr_buf_append_text(out, table->cells[i]);
+                before += widths[column] + 2;
                 for (size_t w = width(table->cells[i]); w < widths[column] + 2; w++)
                         sr_buf_append_char(out, ' ');
         }

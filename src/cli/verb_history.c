@@ -128,10 +128,22 @@ static char *first_line(const struct sr_history_record *record)
         return sr_asprintf("%.*s%s", (int)shown, record->code, shown < length ? "…" : "");
 }
 
+// With why it ended so, where the status alone does not tell.
+static void add_status(struct sr_text_table *table, const struct sr_history_record *record)
+{
+        _cleanup_free_ char *reason = sr_history_record_reason(record);
+
+        if (reason == NULL || strcmp(reason, "exit") == 0 || strcmp(reason, record->status) == 0)
+                sr_text_table_add(table, record->status);
+        else
+                sr_text_table_addf(table, "%s (%s)", record->status, reason);
+}
+
 static void print_table(const struct sr_history_record *records, size_t count, struct sr_buf *out)
 {
         static const char *const titles[] = {"ID", "TIME", "LANGUAGE", "STATUS", "EXIT", "MS", "CODE"};
-        _cleanup_table_ struct sr_text_table table = {.columns = sizeof(titles) / sizeof(titles[0])};
+        _cleanup_table_ struct sr_text_table table = {.columns = sizeof(titles) / sizeof(titles[0]),
+                                                      .width = sr_text_terminal_width()};
 
         for (size_t i = 0; i < table.columns; i++)
                 sr_text_table_add(&table, titles[i]);
@@ -143,7 +155,7 @@ static void print_table(const struct sr_history_record *records, size_t count, s
                 sr_text_table_addf(&table, "%lld", (long long)record->id);
                 sr_text_table_addf(&table, "%.19sZ", timestamp); // whole seconds are enough here
                 sr_text_table_add(&table, record->language);
-                sr_text_table_add(&table, record->status);
+                add_status(&table, record);
                 if (record->has_exit_code)
                         sr_text_table_addf(&table, "%d", record->exit_code);
                 else
@@ -168,7 +180,7 @@ static int list(struct sr_history *history, const struct history_arguments *a, s
 
                 sr_json_open_array(&w, NULL);
                 for (size_t i = 0; i < count; i++)
-                        sr_history_record_write(&records[i], false, &w);
+                        sr_history_record_write(&records[i], SR_HISTORY_REASON, &w);
                 sr_json_close_array(&w);
                 sr_buf_append_char(out, '\n');
         } else {
@@ -221,7 +233,7 @@ static int show(struct sr_history *history, const struct history_arguments *a, s
         if (a->json) {
                 struct sr_json_writer w = {.out = out, .indent = 2, .first = true};
 
-                sr_history_record_write(record, true, &w);
+                sr_history_record_write(record, SR_HISTORY_FACTS, &w);
                 sr_buf_append_char(out, '\n');
         } else {
                 print_record(record, out);

@@ -73,7 +73,8 @@ static void print_table(const struct row *rows, size_t count, struct sr_buf *out
 {
         static const char *const titles[] = {"ID",      "LANGUAGE", "STATE", "ELAPSED",
                                              "TIMEOUT", "SERVER",   "CODE"};
-        _cleanup_table_ struct sr_text_table table = {.columns = sizeof(titles) / sizeof(titles[0])};
+        _cleanup_table_ struct sr_text_table table = {.columns = sizeof(titles) / sizeof(titles[0]),
+                                                      .width = sr_text_terminal_width()};
 
         for (size_t i = 0; i < table.columns; i++)
                 sr_text_table_add(&table, titles[i]);

@@ -75,9 +75,16 @@ int sr_history_get(struct sr_history *history, int64_t id, struct sr_history_rec
 // (0: no such bound). *ret_deleted (ret_deleted may be NULL) counts them.
 int sr_history_prune(struct sr_history *history, int64_t keep, int64_t before_us, int64_t *ret_deleted,
                      struct sr_error **error);
-// Writes one record as an object with the members of the Python server's get_execution_history, in its order;
-// with_facts adds the member facts (an object, or null).
-void sr_history_record_write(const struct sr_history_record *record, bool with_facts,
+// The member reason of the facts; NULL when it is not known. The caller frees it.
+char *sr_history_record_reason(const struct sr_history_record *record);
+enum sr_history_extra {
+        SR_HISTORY_PLAIN,
+        SR_HISTORY_REASON, // the member reason, where it is known
+        SR_HISTORY_FACTS,  // the member facts (an object, or null)
+};
+// Writes one record as an object with the members of the Python server's get_execution_history, in its order,
+// and what is asked for besides.
+void sr_history_record_write(const struct sr_history_record *record, enum sr_history_extra extra,
                              struct sr_json_writer *w);
 // Accepts NULL; returns NULL.
 struct sr_history_record *sr_history_records_free(struct sr_history_record *records, size_t count);

@@ -167,7 +167,7 @@ static void start_languages(void *context, struct sr_mcp_call *call, const cJSON
 
 static void write_record(const void *list, size_t index, struct sr_json_writer *w)
 {
-        sr_history_record_write((const struct sr_history_record *)list + index, false, w);
+        sr_history_record_write((const struct sr_history_record *)list + index, SR_HISTORY_PLAIN, w);
 }
 
 // A call of get_execution_history on its way to the worker.

@@ -3,12 +3,14 @@
 `run` has a file of its own, test_cli_run.py, and so has `doctor`.
 """
 
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
 import sqlite3
+import struct
 import subprocess
 import termios
 
@@ -24,6 +26,12 @@ HISTORY = ["id", "timestamp", "language", "code_snippet", "status", "exit_code",
 
 
 # Help and mistakes
+
+
+def test_help_fits_80_columns(runner):
+    for args in ([], *([verb] for verb in VERBS), *(["image", verb] for verb in ("build", "import", "rm", "list", "gc"))):
+        for line in runner.run(*args, "--help").out.splitlines():
+            assert len(line) <= 80, (args, line)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["-h"], ["help"], ["--log-level", "debug", "--help"]])
@@ -228,7 +236,7 @@ def test_history_lists_shows_and_prunes(runner):
     runner.run("run", "-l", "klingon", "-c", "refused runs are not recorded")
     listed = runner.run("history", "--json").json()
     assert [entry["exit_code"] for entry in listed] == [1, 2, 0]
-    assert all(list(entry) == HISTORY for entry in listed)
+    assert all(list(entry) == HISTORY + ["reason"] for entry in listed)
     assert listed[1]["code_snippet"] == "print('two')\nraise SystemExit(2)" and listed[1]["stdout_size"] == 4
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", listed[0]["timestamp"])
     for limit, count in (("2", 2), ("0", 1), ("-5", 1), ("1000", 3)):
@@ -238,7 +246,7 @@ def test_history_lists_shows_and_prunes(runner):
     assert "\x1b" not in table and "\\x1b[2Jwhile" in table and len(table.splitlines()) == 4
 
     shown = runner.run("history", "show", listed[1]["id"], "--json").json()
-    assert {name: shown[name] for name in HISTORY} == listed[1]
+    assert {name: shown[name] for name in HISTORY} | {"reason": "exit"} == listed[1]
     assert shown["facts"]["reason"] == "exit" and shown["facts"]["image"]
     text = runner.run("history", "show", listed[1]["id"]).out
     assert text.endswith("\n\nprint('two')\nraise SystemExit(2)\n")
@@ -252,6 +260,52 @@ def test_history_lists_shows_and_prunes(runner):
     assert [entry["id"] for entry in runner.run("history", "--json").json()] == [e["id"] for e in listed[:2]]
     assert runner.run("history", "prune", "--older-than", "0", "--json").json() == {"deleted": 2}
     assert runner.run("history", "--json").json() == []
+
+
+def test_history_says_why_a_run_ended(runner):
+    database = runner.place / "why.db"
+    for options in (["-t", "1", "-c", "while True: pass"], ["-c", "import os; os.kill(os.getpid(), 9)"],
+                    ["-c", "raise SystemExit(3)"], ["-c", "x = bytearray(600 << 20)"]):
+        runner.run("run", "--db", database, "-l", "python", *options)
+    assert [entry["reason"] for entry in runner.run("history", "--db", database, "--json").json()] == \
+        ["memory_limit", "exit", "signal", "timeout"]
+    lines = runner.run("history", "--db", database).out.splitlines()[1:]
+    for line, words in zip(lines, ["error (memory_limit)  137", "error                 3", "error (signal)        137",
+                                   "timeout               -"]):
+        assert f"  {words}  " in line, line
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM run_facts")  # as the Python server leaves it
+    assert all(list(entry) == HISTORY for entry in runner.run("history", "--db", database, "--json").json())
+    assert "error (" not in runner.run("history", "--db", database).out
+
+
+def at_a_terminal(runner, columns, *args):
+    """What the command writes to a terminal of so many columns."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = runner.start(*args, stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    text = b""
+    try:
+        while block := os.read(master, 65536):
+            text += block
+    except OSError:  # EIO: nobody has the other side open any more
+        pass
+    finally:
+        os.close(master)
+    assert process.wait(10) == 0
+    return text.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_a_list_fits_its_terminal(runner):
+    runner.run("run", "-l", "python", "-c", "print('é' * 10) # " + "é" * 100)
+    piped = runner.run("history").out.splitlines()
+    assert max(map(len, piped)) > 100, piped
+    for columns in (80, 97):
+        lines = at_a_terminal(runner, columns, "history")
+        assert len(lines) == 2 and len(lines[1]) == columns and lines[1].endswith("é…"), lines
+    assert at_a_terminal(runner, 500, "history") == piped
+    assert at_a_terminal(runner, 0, "history") == piped  # a terminal that does not tell
 
 
 def test_a_damaged_history_is_a_sentence_and_stays(runner):

@@ -1155,19 +1155,21 @@ static void test_a_record_as_json(void **state)
         record.timestamp_us = INT64_C(1795987503123456);
         record.exit_code = 3;
         sr_json_open_array(&w, NULL);
-        sr_history_record_write(&record, false, &w);
+        sr_history_record_write(&record, SR_HISTORY_PLAIN, &w);
+        sr_history_record_write(&record, SR_HISTORY_REASON, &w);
         record.has_exit_code = false;
-        sr_history_record_write(&record, true, &w);
+        sr_history_record_write(&record, SR_HISTORY_FACTS, &w);
         record.facts = NULL;
-        sr_history_record_write(&record, true, &w);
+        sr_history_record_write(&record, SR_HISTORY_FACTS, &w);
+        sr_history_record_write(&record, SR_HISTORY_REASON, &w);
         sr_json_close_array(&w);
 #define FIRST                                                                                                \
         "{\"id\":7,\"timestamp\":\"2026-11-29T21:25:03.123456+00:00\",\"language\":\"python\","              \
         "\"code_snippet\":\"a\\n\",\"status\":\"success\",\"exit_code\":"
 #define LAST ",\"duration_ms\":12.5,\"stdout_size\":3,\"stderr_size\":4"
-        assert_string_equal(text.data,
-                            "[" FIRST "3" LAST "}," FIRST "null" LAST
-                            ",\"facts\":{\"reason\":\"exit\"}}," FIRST "null" LAST ",\"facts\":null}]");
+        assert_string_equal(text.data, "[" FIRST "3" LAST "}," FIRST "3" LAST ",\"reason\":\"exit\"}," FIRST
+                                       "null" LAST ",\"facts\":{\"reason\":\"exit\"}}," FIRST "null" LAST
+                                       ",\"facts\":null}," FIRST "null" LAST "}]");
 #undef FIRST
 #undef LAST
 }

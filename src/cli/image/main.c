@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cli/image/confine.h"
 #include "cli/image/image_cli.h"
+#include "cli/text.h"
 #include "image/text.h"
 #include "main/main.h"
 
@@ -106,9 +107,11 @@ static int help(const struct sr_image_verb *verb)
                         &out, "Usage: sandbox-runner image COMMAND [ARGUMENT…]\n\n"
                               "Works on images: the root file systems that snippets run in.\n\nCommands:\n");
                 for (size_t i = 0; i < VERBS; i++)
-                        sr_buf_printf(&out, "  %-26s %s\n", verbs[i]->name, verbs[i]->summary);
+                        sr_option_describe_line(verbs[i]->name, verbs[i]->summary, &out);
         } else {
-                sr_buf_printf(&out, "Usage: sandbox-runner image %s\n\n%s\n", verb->usage, verb->description);
+                sr_buf_printf(&out, "Usage: sandbox-runner image %s\n\n", verb->usage);
+                sr_text_append_wrapped(&out, verb->description, 0);
+                sr_buf_append_char(&out, '\n');
         }
         if (verb != NULL && verb->options[0].name != NULL) {
                 sr_buf_append_text(&out, "\nOptions:\n");
