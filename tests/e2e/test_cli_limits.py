@@ -298,7 +298,7 @@ def test_strict_limits_before_a_command(runner):
     strict = all(by.startswith("cgroup") for by in held.values())
     assert runner.run("--strict-limits", "run", "-l", "python", "-c", "1").code == (0 if strict else 125)
     done = runner.run("--strict-limits", "languages")
-    assert done.code == 2 and "--strict-limits is for the server and for `run`" in done.err, repr(done)
+    assert done.code == 2 and "--strict-limits is for the server, `run` and `doctor`" in done.err, repr(done)
 
 
 # What a model is told
