@@ -18,62 +18,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "config/config.h"
-
-// A private home and system directory for each test.
-struct fixture {
-        char *root;
-        char *home, *system;
-        char *environment[8]; // HOME first
-        size_t variables;
-        char *flags[8];
-        struct sr_config_input input;
-};
-
-static void put_file(const char *path, const char *text)
-{
-        _cleanup_free_ char *directory = sr_memdup0(path, (size_t)(strrchr(path, '/') - path));
-
-        assert_int_equal(sr_fd_make_directories(directory, 0755), 0);
-        _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-
-        assert_true(fd >= 0);
-        assert_int_equal(sr_fd_write_all(fd, text, strlen(text)), 0);
-}
-
-static int setup(void **state)
-{
-        struct fixture *f = sr_new(struct fixture);
-        char template[] = "/tmp/sr-config-XXXXXX";
-
-        f->root = sr_strdup(mkdtemp(template));
-        f->home = sr_asprintf("%s/home", f->root);
-        f->system = sr_asprintf("%s/etc", f->root);
-        f->environment[f->variables++] = sr_asprintf("HOME=%s", f->home);
-        f->input = (struct sr_config_input){
-                .environment = f->environment, .flags = f->flags, .system_directory = f->system};
-        *state = f;
-        return 0;
-}
-
-static int teardown(void **state)
-{
-        struct fixture *f = *state;
-        _cleanup_free_ char *command = sr_asprintf("rm -rf '%s'", f->root);
-
-        assert_int_equal(system(command), 0);
-        for (size_t i = 0; i < f->variables; i++)
-                free(f->environment[i]);
-        free(f->root);
-        free(f->home);
-        free(f->system);
-        free(f);
-        return 0;
-}
-
-static void add_variable(struct fixture *f, const char *text)
-{
-        f->environment[f->variables++] = sr_strdup(text);
-}
+#include "config_world.h"
 
 // The user's file, in ~/.config.
 static char *put_user_file(struct fixture *f, const char *text)
