@@ -378,7 +378,8 @@ def test_fork_storm_passes(server):
     assert "pids" in storm["limits_hit"]
     assert storm["duration_ms"] < 1000 * (seconds + scaled(1)), storm
     assert support.wait_until(lambda: len(support.descendants(server.pid)) <= below, 2)
-    assert typical() < 2 * before + 1000 * scaled(0.1)
+    # What a storm left behind would slow every run by far more than a busy machine does.
+    assert typical() < 5 * before + 1000 * scaled(1)
 
 
 def test_options_of_run(as_each, limits):

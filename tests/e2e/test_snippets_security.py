@@ -266,7 +266,7 @@ denied('ptrace', 16, 1, 0, 0)
     python("thirty-two-bit-calls", """
         import ctypes, mmap, os
         # mov eax, 20 (getpid); int 0x80; ret
-        code = mmap.mmap(-1, 4096, prot=7)
+        code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
         code.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3')
         child = os.fork()
         if child == 0:
