@@ -157,7 +157,9 @@ if os.fork() == 0:
 
 SHARED = """
 import ctypes, mmap, os
-m = mmap.mmap(-1, 1 << 20)
+shared = os.open('/dev/shm/mapped', os.O_CREAT | os.O_RDWR)
+os.ftruncate(shared, 1 << 20)
+m = mmap.mmap(shared, 1 << 20)
 if os.fork() == 0:
     while True:
         m[0] = 1
