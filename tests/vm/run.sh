@@ -21,7 +21,7 @@ top=$(cd "$here/../.." && pwd)
 suite=${SANDBOX_RUNNER_TEST_VM_SUITE:-bookworm}
 limit=${SANDBOX_RUNNER_TEST_VM_LIMIT:-900}
 build=${SANDBOX_RUNNER_TEST_BUILD:-build}
-all_situations='root user lone service service-user'
+all_situations='root user service service-user lone'
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 
@@ -167,7 +167,7 @@ arguments="$arguments mitigations=off nokaslr audit=0 tsc=reliable no_timer_chec
 machine() {
         # shellcheck disable=SC2086 # a list of words
         TMPDIR=$work exec setpriv --pdeathsig KILL timeout --foreground --signal KILL "$limit" \
-                nice -n 5 setpriv --pdeathsig KILL qemu-system-x86_64 -M q35 -cpu max,la57=off -smp 2 -m 2048 \
+                nice -n 5 setpriv --pdeathsig KILL qemu-system-x86_64 -M q35 -cpu max,la57=off -smp 2 -m 3072 \
                 -accel tcg,thread=multi,tb-size=512 -nodefaults -no-user-config -display none -no-reboot \
                 -kernel "$base/vmlinuz" -append "$arguments" -device nvme,serial=disks $disks "$@"
 }
@@ -194,6 +194,7 @@ while IFS= read -r line; do
                 code=${line##* }
                 break # whatever the job left running
                 ;;
+        'note: '*) [ -z "${SANDBOX_RUNNER_TEST_NOTES-}" ] || printf '%s\n' "${line#note: }" >>"$SANDBOX_RUNNER_TEST_NOTES" ;;
         *) printf '%s\n' "$line" ;;
         esac
 done <"$work/output"
