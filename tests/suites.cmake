@@ -36,7 +36,7 @@ endforeach()
 # The virtual machine, with the programs of the default preset. It takes longest and gives way to the others, so it
 # begins first.
 add_test(NAME vm COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/vm/run.sh)
-set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 3000 COST 10000 SKIP_RETURN_CODE 77
+set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 3000 RUN_SERIAL ON SKIP_RETURN_CODE 77
   ENVIRONMENT SANDBOX_RUNNER_TEST_VM_LIMIT=2880)
 
 # sr_check(name command…): a check of the source tree.

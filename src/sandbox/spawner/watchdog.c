@@ -28,6 +28,9 @@
 // Of those, pairs that are one in memory at once, and how often a doubtful sum is taken again.
 #define PAIRS_MAX 2
 #define LOOKS_MAX 3
+// Doubtful sums in a row after which they are believed: one that starts programs all the time is seen
+// undecided a few times, one that hides behind it does not gain much.
+#define DOUBTS_MAX 16
 
 // What /proc/PID/stat says of one process (man 5 proc_pid_stat).
 struct sample {
@@ -337,6 +340,10 @@ bool sr_watchdog_look(struct sr_watchdog *watchdog, pid_t init, uint64_t other_b
                 for (int i = 0; i < LOOKS_MAX && doubtful && bytes > limit_bytes; i++)
                         bytes = tables + shares(watchdog->processes, init, other_bytes,
                                                 limit_bytes > tables ? limit_bytes - tables : 0, &doubtful);
+                doubtful = doubtful && bytes > limit_bytes;
+                watchdog->doubts = doubtful ? watchdog->doubts + 1 : 0;
+                if (doubtful && watchdog->doubts <= DOUBTS_MAX)
+                        bytes = limit_bytes;
                 if (bytes > watchdog->peak_bytes)
                         watchdog->peak_bytes = bytes;
         }

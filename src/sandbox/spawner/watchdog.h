@@ -21,6 +21,7 @@ struct sr_watchdog {
         unsigned most;       // processes and threads at once, at most
         unsigned looks;
         uint64_t table_bytes; // held by page tables when last looked at
+        unsigned doubts;      // looks in a row whose sum may have counted memory twice
         uint64_t next_ns;     // when to look again (CLOCK_MONOTONIC)
 };
 
