@@ -293,6 +293,10 @@ static uint64_t look(struct sr_watchdog *watchdog, unsigned *ret_processes)
         *ret_processes = 0;
         if (tables)
                 watchdog->table_bytes = 0;
+        // What init has reaped is in its figures. They come first, so that nobody who ends meanwhile is
+        // counted both there and below.
+        if (read_sample(dirfd(watchdog->processes), "1", &sample))
+                ticks += sample.cpu_ticks;
         rewinddir(watchdog->processes);
         while ((pid = next_process(watchdog->processes)) != NULL)
                 if (read_process(dirfd(watchdog->processes), pid, &sample)) {
@@ -303,9 +307,6 @@ static uint64_t look(struct sr_watchdog *watchdog, unsigned *ret_processes)
                                 watchdog->table_bytes += table_bytes(dirfd(watchdog->processes), &sample);
                         threads += sample.threads;
                 }
-        // What init has reaped is in its figures.
-        if (read_sample(dirfd(watchdog->processes), "1", &sample))
-                ticks += sample.cpu_ticks;
         watchdog->cpu_us = ticks * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
         if (threads > watchdog->most)
                 watchdog->most = threads;
