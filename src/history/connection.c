@@ -201,6 +201,10 @@ static int configure(struct sr_history *history)
         if (rc != SQLITE_ROW)
                 return rc;
         rc = wal ? SQLITE_OK : use_log(history);
+        // One row is added at a time, which takes few pages (KiB,
+        // https://sqlite.org/pragma.html#pragma_cache_size).
+        if (rc == SQLITE_OK)
+                rc = run_sql(history, "PRAGMA cache_size = -256");
         return rc == SQLITE_OK ? run_sql(history, "PRAGMA synchronous = NORMAL") : rc;
 }
 
