@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the base system of the test machine: DIRECTORY/root.img (ext4) and DIRECTORY/vmlinuz.
+# Makes the base system of the test machine: DIRECTORY/root.img (ext4), DIRECTORY/vmlinuz and, where the kernel needs
+# one to find its root, DIRECTORY/initrd.
 #
 #   image.sh SUITE DIRECTORY
 #
@@ -59,6 +60,13 @@ for user in tester:1000 loner:1001; do
 done
 
 mv "$root"/boot/vmlinuz-* "$target/vmlinuz"
+# Where the kernel has ext4 as a module, an initial RAM disk with little else brings it.
+if ! grep -q '^CONFIG_EXT4_FS=y' "$root"/boot/config-*; then
+        echo ext4 >>"$root/etc/initramfs-tools/modules"
+        sed -i 's/^MODULES=.*/MODULES=list/' "$root/etc/initramfs-tools/initramfs.conf"
+        chroot "$root" update-initramfs -u
+        mv "$root"/boot/initrd.img-* "$target/initrd"
+fi
 rm -rf "${root:?}"/boot/* "$root/var/cache/apt" "$root/var/lib/apt/lists"
 truncate -s 2G "$work/root.img"
 mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -d "$root" "$work/root.img"

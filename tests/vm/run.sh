@@ -126,13 +126,13 @@ make_store() {
 {
         echo 'cd /srv/checkout'
         echo 'export HOME=/root LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 SANDBOX_RUNNER_IMAGES_LOWER_STORE=/srv/store'
-        echo "export SANDBOX_RUNNER_TEST_STORE=/srv/store SANDBOX_RUNNER=/srv/checkout/$build/sandbox-runner"
         if [ -n "$shell" ]; then
                 echo "export TERM=${TERM:-linux}"
                 echo 'setsid --ctty bash -l </dev/ttyS0 >/dev/ttyS0 2>&1'
         elif [ -n "$command" ]; then
                 echo "sh tests/vm/guest/as.sh $situation sh -c \"\$(cat /srv/command)\""
         else
+                echo "export SANDBOX_RUNNER_TEST_STORE=/srv/store SANDBOX_RUNNER=/srv/checkout/$build/sandbox-runner"
                 echo "export HOST_HELLO_MS=$(/usr/bin/python3 "$here/guest/hello.py")"
                 echo "sh /srv/checkout/tests/vm/guest/suite.sh '$mark' $situations"
         fi
@@ -147,8 +147,8 @@ set -- "$build/sandbox-runner" "$build/sandbox-runner-spawner" "$build/sandbox-r
 [ ! -d "$top/$build/tests/escape" ] || set -- "$@" "$build/tests/escape"
 tar -rf "$work/payload.tar" -C "$top" --transform='s,^,checkout/,' --owner=0 --group=0 --mode=a+rX "$@"
 
-# disk NAME FILE OPTIONS: one namespace of the NVMe controller. Debian's kernel has that driver built in, as it
-# has ext4: no initial RAM disk is needed.
+# disk FILE OPTIONS: one namespace of the NVMe controller. Debian's kernel has that driver built in and bookworm's has
+# ext4 too: there no initial RAM disk is needed.
 number=0
 disks=
 disk() {
@@ -163,6 +163,9 @@ disk "$work/payload.tar" readonly=on
 arguments='root=/dev/nvme0n1 rw console=ttyS0 quiet panic=-1 systemd.unified_cgroup_hierarchy=1'
 arguments="$arguments mitigations=off nokaslr audit=0 tsc=reliable no_timer_check systemd.show_status=0"
 
+initrd=
+[ ! -e "$base/initrd" ] || initrd="-initrd $base/initrd"
+
 # machine SERIAL…: ended with us, whatever ends us. It gives way to what else runs: the other suites watch the clock.
 # The processor lacks what is slow to emulate: long page tables, and the promise that copying bytes by `rep` is fast.
 machine() {
@@ -170,7 +173,8 @@ machine() {
         TMPDIR=$work exec setpriv --pdeathsig KILL timeout --foreground --signal KILL "$limit" \
                 nice -n 5 setpriv --pdeathsig KILL qemu-system-x86_64 -M q35 -cpu max,la57=off,erms=off,fsrm=off -smp 2 -m 3072 \
                 -accel tcg,thread=multi,tb-size=512 -nodefaults -no-user-config -display none -no-reboot \
-                -kernel "$base/vmlinuz" -append "$arguments" -device nvme,serial=disks $disks "$@"
+                -kernel "$base/vmlinuz" -append "$arguments" $initrd \
+                -device nvme,serial=disks $disks "$@"
 }
 
 if [ -n "$shell" ]; then
