@@ -147,24 +147,23 @@ set -- "$build/sandbox-runner" "$build/sandbox-runner-spawner" "$build/sandbox-r
 [ ! -d "$top/$build/tests/escape" ] || set -- "$@" "$build/tests/escape"
 tar -rf "$work/payload.tar" -C "$top" --transform='s,^,checkout/,' --owner=0 --group=0 --mode=a+rX "$@"
 
-# disk FILE OPTIONS: one namespace of the NVMe controller. Debian's kernel has that driver built in and bookworm's has
-# ext4 too: there no initial RAM disk is needed.
-number=0
+# disk NAME FILE OPTIONS
 disks=
 disk() {
-        number=$((number + 1))
-        disks="$disks -drive if=none,id=disk$number,format=raw,file=$1,$2 -device nvme-ns,drive=disk$number,nsid=$number"
+        disks="$disks -drive if=none,id=$1,format=raw,file=$2,$3"
 }
-disk "$base/root.img" snapshot=on
-disk "$store_disk" readonly=on,file.locking=off
-disk "$work/payload.tar" readonly=on
+disk root "$base/root.img" snapshot=on
+disk store "$store_disk" readonly=on,file.locking=off
+disk payload "$work/payload.tar" readonly=on
+# Debian's kernel has NVMe and ext4 built in: no initial RAM disk is needed. The others are found by their names: of several on NVMe, any may come first.
+disks="$disks -device nvme,serial=root,drive=root"
+for name in store payload; do
+        disks="$disks -device virtio-blk-pci,serial=$name,drive=$name"
+done
 
 # Without the mitigations of processor faults, which cost much under emulation and prove nothing there.
 arguments='root=/dev/nvme0n1 rw console=ttyS0 quiet panic=-1 systemd.unified_cgroup_hierarchy=1'
 arguments="$arguments mitigations=off nokaslr audit=0 tsc=reliable no_timer_check systemd.show_status=0"
-
-initrd=
-[ ! -e "$base/initrd" ] || initrd="-initrd $base/initrd"
 
 # machine SERIAL…: ended with us, whatever ends us. It gives way to what else runs: the other suites watch the clock.
 # The processor lacks what is slow to emulate: long page tables, and the promise that copying bytes by `rep` is fast.
@@ -173,8 +172,7 @@ machine() {
         TMPDIR=$work exec setpriv --pdeathsig KILL timeout --foreground --signal KILL "$limit" \
                 nice -n 5 setpriv --pdeathsig KILL qemu-system-x86_64 -M q35 -cpu max,la57=off,erms=off,fsrm=off -smp 2 -m 3072 \
                 -accel tcg,thread=multi,tb-size=512 -nodefaults -no-user-config -display none -no-reboot \
-                -kernel "$base/vmlinuz" -append "$arguments" $initrd \
-                -device nvme,serial=disks $disks "$@"
+                -kernel "$base/vmlinuz" -append "$arguments" $disks "$@"
 }
 
 if [ -n "$shell" ]; then
